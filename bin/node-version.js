@@ -12,7 +12,13 @@ export function nodeProblem() {
   const major = parseInt(process.versions.node.split('.')[0], 10);
   if (major >= NODE_MAJOR_MIN) return null;
   return (
-    'Payonce needs Node ' + NODE_MAJOR_MIN + ' or newer; this is Node ' + process.versions.node + ' (' + process.execPath + ').\n' +
+    'Payonce needs Node ' +
+    NODE_MAJOR_MIN +
+    ' or newer; this is Node ' +
+    process.versions.node +
+    ' (' +
+    process.execPath +
+    ').\n' +
     'In a clone: run `npm ci`, which installs Node 24 into node_modules, then use npm start, npm test or npx payonce.\n' +
     'Elsewhere: install Node 24 from https://nodejs.org, or run `npm install node@24` beside payonce.'
   );

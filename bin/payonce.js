@@ -35,7 +35,7 @@ function handOver(node) {
 
 function enter() {
   const source = here('../src/main/cli-entry.ts');
-  const built = here('../dist/main/cli-entry.js');
+  const built = here('../dist/src/main/cli-entry.js');
   const program = existsSync(fileURLToPath(source)) ? source : built;
   import(program.href).catch((error) => {
     console.error(error);

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 
-/** Read, not imported: package.json lies two folders up from src/main and from dist/main alike. */
-const manifest: { version: string } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+/** Read, not imported: dist/ mirrors the clone, so package.json lies two folders up in both. */
+const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+const manifest = JSON.parse(text) as { version: string };
 
 export const version = manifest.version;
