@@ -1,0 +1,181 @@
+-- 0001 ledger: assets, partners, accounts, holds, postings, entries.
+-- Why: the ground. Double entry with signed amounts: positive is credit (we owe it), negative is debit (we have it), so a
+-- partner's available account is positive and a wallet's custody account negative; each posting sums to 0 per asset.
+-- Locks: none on existing data (new schema). Duration: milliseconds.
+-- Growth: uniqueness lives in narrow tables that are never partitioned (postings: idem_key; effects: identity). The wide
+-- ones (ledger_entries, effect_answers, events) are keyed so that they can be partitioned by their parent's id later.
+
+-- Time that decides. A test database (settings.test_database) honours a session's offset; a real one never does.
+create table payonce.settings (
+  name text primary key,
+  value text not null
+);
+
+create function payonce.now() returns timestamptz
+language plpgsql volatile as $$
+declare
+  shift text := current_setting('payonce.clock_shift_ms', true);
+begin
+  if shift is null or shift = '' then
+    return clock_timestamp();
+  end if;
+  if exists (select 1 from payonce.settings where name = 'test_database' and value = 'true') then
+    return clock_timestamp() + make_interval(secs => shift::float8 / 1000);
+  end if;
+  return clock_timestamp();
+end $$;
+
+create function payonce.refuse_change() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'append_only: % of % is refused', tg_op, tg_table_name using errcode = 'P0A01', constraint = tg_table_name || '_append_only';
+end $$;
+
+create table payonce.partners (
+  id text primary key,
+  name text not null check (char_length(name) between 1 and 200),
+  time_zone text not null default 'UTC',
+  created_at timestamptz not null default payonce.now()
+);
+
+create table payonce.assets (
+  id text primary key,
+  code text not null unique check (code ~ '^[A-Za-z0-9._-]{1,40}$'),
+  chain text not null,
+  contract text,
+  decimals smallint not null check (decimals between 0 and 36),
+  created_at timestamptz not null default payonce.now(),
+  constraint assets_chain_contract unique nulls not distinct (chain, contract)
+);
+
+-- H9: decimals are frozen per (chain, contract); a changed figure would make 100 times too much of every amount.
+create function payonce.assets_frozen() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'asset % is frozen: decimals, chain and contract never change', old.id
+    using errcode = 'P0A02', constraint = 'assets_frozen';
+end $$;
+create trigger assets_frozen before update of id, chain, contract, decimals on payonce.assets
+  for each row when ((old.id, old.chain, old.contract, old.decimals) is distinct from (new.id, new.chain, new.contract, new.decimals))
+  execute function payonce.assets_frozen();
+create trigger assets_kept before delete on payonce.assets
+  for each row execute function payonce.refuse_change();
+
+create table payonce.accounts (
+  id bigint generated always as identity primary key,
+  code text not null check (char_length(code) between 1 and 200),
+  asset_id text not null references payonce.assets (id),
+  partner_id text references payonce.partners (id),
+  balance numeric(78,0) not null default 0,
+  held numeric(78,0) not null default 0 check (held >= 0),
+  deficit numeric(78,0) not null default 0 check (deficit >= 0),
+  floor numeric(78,0),
+  seq bigint not null default 0,
+  created_at timestamptz not null default payonce.now(),
+  constraint accounts_code unique (code, asset_id),
+  constraint accounts_id_asset unique (id, asset_id),
+  constraint accounts_floor check (floor is null or balance - held >= floor - deficit)
+) with (fillfactor = 50);
+create index accounts_partner on payonce.accounts (partner_id, asset_id) where partner_id is not null;
+create trigger accounts_kept before delete on payonce.accounts
+  for each row execute function payonce.refuse_change();
+
+create table payonce.postings (
+  id bigint generated always as identity primary key,
+  idem_key text not null constraint postings_idem_key unique check (char_length(idem_key) between 1 and 80),
+  reference text not null,
+  effect_id bigint,
+  reverses bigint references payonce.postings (id),
+  created_at timestamptz not null default payonce.now()
+);
+-- L8: a posting is reversed once.
+create unique index postings_reverses on payonce.postings (reverses) where reverses is not null;
+create index postings_effect on payonce.postings (effect_id) where effect_id is not null;
+create trigger postings_append_only before update or delete on payonce.postings
+  for each row execute function payonce.refuse_change();
+create trigger postings_no_truncate before truncate on payonce.postings
+  for each statement execute function payonce.refuse_change();
+
+create table payonce.ledger_entries (
+  posting_id bigint not null references payonce.postings (id),
+  account_id bigint not null,
+  asset_id text not null,
+  seq bigint not null,
+  amount numeric(78,0) not null constraint ledger_entries_amount check (amount <> 0),
+  balance_after numeric(78,0) not null,
+  created_at timestamptz not null default payonce.now(),
+  constraint ledger_entries_pkey primary key (account_id, seq),
+  constraint ledger_entries_once unique (posting_id, account_id, asset_id),
+  constraint ledger_entries_account foreign key (account_id, asset_id) references payonce.accounts (id, asset_id)
+);
+create trigger ledger_entries_append_only before update or delete on payonce.ledger_entries
+  for each row execute function payonce.refuse_change();
+create trigger ledger_entries_no_truncate before truncate on payonce.ledger_entries
+  for each statement execute function payonce.refuse_change();
+
+-- A posting's entries arrive in one statement, sum to 0 per asset, continue their account's chain up to the account row's
+-- own balance and seq, and none is added later. (A deferred row trigger cost three times as much.)
+create function payonce.ledger_entries_whole() returns trigger
+language plpgsql as $$
+declare
+  bad record;
+begin
+  select posting_id, asset_id into bad
+  from added group by posting_id, asset_id having sum(amount) <> 0 limit 1;
+  if found then
+    raise exception 'posting % does not sum to 0 in %', bad.posting_id, bad.asset_id
+      using errcode = 'P0A03', constraint = 'ledger_entries_balanced';
+  end if;
+  select a.posting_id into bad
+  from (select posting_id, count(*) as new_count from added group by posting_id) a
+  where a.new_count <> (select count(*) from payonce.ledger_entries e where e.posting_id = a.posting_id) limit 1;
+  if found then
+    raise exception 'posting % is closed: no entry can be added', bad.posting_id
+      using errcode = 'P0A04', constraint = 'ledger_entries_closed';
+  end if;
+  select n.account_id into bad
+  from (
+    select account_id, max(seq) as last_seq, min(seq) as first_seq, count(*) as n, sum(amount) as total,
+           (array_agg(balance_after order by seq desc))[1] as last_balance
+    from added group by account_id
+  ) n
+  join payonce.accounts c on c.id = n.account_id
+  where c.seq <> n.last_seq or c.balance <> n.last_balance or n.last_seq - n.first_seq + 1 <> n.n
+     or n.last_balance - n.total <> coalesce((select e.balance_after from payonce.ledger_entries e
+                                   where e.account_id = n.account_id and e.seq = n.first_seq - 1), 0)
+  limit 1;
+  if found then
+    raise exception 'entries of account % do not continue its chain', bad.account_id
+      using errcode = 'P0A05', constraint = 'ledger_entries_chain';
+  end if;
+  return null;
+end $$;
+create trigger ledger_entries_whole after insert on payonce.ledger_entries
+  referencing new table as added for each statement execute function payonce.ledger_entries_whole();
+
+create table payonce.holds (
+  id bigint generated always as identity primary key,
+  key text not null constraint holds_key unique check (char_length(key) between 1 and 200),
+  account_id bigint not null references payonce.accounts (id),
+  amount numeric(78,0) not null check (amount > 0),
+  state text not null default 'open' check (state in ('open', 'posted', 'voided')),
+  created_at timestamptz not null default payonce.now(),
+  ended_at timestamptz,
+  check ((state = 'open') = (ended_at is null))
+) with (fillfactor = 80);
+create index holds_open on payonce.holds (account_id) where state = 'open';
+
+-- J4: terminal stays terminal; who, how much and where never change.
+create function payonce.holds_guard() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or (old.key, old.account_id, old.amount) is distinct from (new.key, new.account_id, new.amount) then
+    raise exception 'hold % is frozen', old.key using errcode = 'P0A06', constraint = 'holds_frozen';
+  end if;
+  if old.state <> 'open' then
+    raise exception 'hold % has ended as %', old.key, old.state using errcode = 'P0A06', constraint = 'holds_terminal';
+  end if;
+  return new;
+end $$;
+create trigger holds_guard before update or delete on payonce.holds
+  for each row execute function payonce.holds_guard();

@@ -1,0 +1,559 @@
+-- 0003 engine: subjects, effects, seals, evidence, signers, cases, two-person decisions, audit log, alerts.
+-- Why: design §2 and §4. What must never happen is refused here, whoever asks; no constraint refuses testimony.
+-- Locks: none on existing data. Duration: milliseconds.
+
+create table payonce.rails (
+  name text primary key,
+  seals_stopped_at timestamptz,
+  seals_stopped_reason text,
+  doubt_max_units jsonb not null default '{}',
+  check ((seals_stopped_at is null) = (seals_stopped_reason is null))
+);
+
+-- A subject is what may have one live effect: a withdrawal, a leg, a payout. Its row is the event counter too.
+create table payonce.subjects (
+  type text not null,
+  id text not null,
+  partner_id text not null references payonce.partners (id),
+  natural_key text not null,
+  event_seq bigint not null default 0,
+  closed_at timestamptz,
+  closed_as text check (closed_as in ('failed', 'cancelled')),
+  primary key (type, id),
+  constraint subjects_natural_key unique (type, natural_key),
+  check ((closed_at is null) = (closed_as is null))
+) with (fillfactor = 80);
+
+create table payonce.signers (
+  rail text not null references payonce.rails (name),
+  address text not null,
+  label text not null,
+  next_nonce bigint not null check (next_nonce >= 0),
+  quarantined_at timestamptz,
+  quarantine_reason text,
+  created_at timestamptz not null default payonce.now(),
+  primary key (rail, address)
+);
+create function payonce.signers_guard() returns trigger
+language plpgsql as $$
+begin
+  if new.next_nonce < old.next_nonce then
+    raise exception 'the nonce of % never goes back', old.address using errcode = 'P0B09', constraint = 'signers_nonce_forward';
+  end if;
+  return new;
+end $$;
+create trigger signers_guard before update on payonce.signers for each row execute function payonce.signers_guard();
+
+-- The edges are data: src/engine/effect.ts has the same table and a test compares them.
+create table payonce.effect_edges (
+  from_state text not null,
+  to_state text not null,
+  primary key (from_state, to_state)
+);
+insert into payonce.effect_edges (from_state, to_state) values
+  ('PENDING', 'SEALED'), ('PENDING', 'RELEASED'), ('SEALED', 'SETTLED'), ('SEALED', 'RELEASED'), ('RELEASED', 'SEALED');
+
+-- The closed list of evidence: what each kind says, and its rank. src/engine/evidence.ts has the same table.
+create table payonce.evidence_kinds (
+  kind text primary key,
+  says text not null check (says in ('nothing', 'yes', 'no')),
+  rank text not null check (rank in ('none', 'display', 'word', 'object', 'believed', 'dead')),
+  chain_final boolean not null default false
+);
+insert into payonce.evidence_kinds (kind, says, rank, chain_final) values
+  ('NOT_FOUND', 'nothing', 'none', false), ('UNREADABLE', 'nothing', 'none', false), ('IN_PROGRESS', 'nothing', 'none', false),
+  ('BLOCKED', 'nothing', 'none', false), ('NEVER_LEFT', 'nothing', 'none', false),
+  ('INCLUDED', 'yes', 'display', false),
+  ('ACCEPTED', 'yes', 'word', false), ('KEY_TAKEN', 'yes', 'word', false), ('MOVED_OTHERWISE', 'yes', 'word', false),
+  ('FINAL_SUCCESS', 'yes', 'object', false), ('CAME_BACK', 'yes', 'object', false), ('OPERATOR_SAW', 'yes', 'object', false),
+  ('REJECTED', 'no', 'believed', false), ('OPERATOR_ABSENT', 'no', 'believed', false),
+  ('NEVER_SEALED', 'no', 'dead', false), ('REJECTION_STORED', 'no', 'dead', false), ('REFUSED_AT_ONCE', 'no', 'dead', false),
+  ('PROVIDER_FAILED', 'no', 'dead', false),
+  ('REVERTED_FINAL', 'no', 'dead', true), ('CANCEL_MINED', 'no', 'dead', true), ('NONCE_SPENT_BY_OTHER', 'no', 'dead', true),
+  ('EXPIRED_UNINCLUDED', 'no', 'dead', true);
+
+create table payonce.effects (
+  id bigint generated always as identity primary key,
+  subject_type text not null,
+  subject_id text not null,
+  seq int not null check (seq >= 1),
+  partner_id text not null,
+  rail text not null references payonce.rails (name),
+  state text not null default 'PENDING' check (state in ('PENDING', 'SEALED', 'SETTLED', 'RELEASED')),
+  lane text,
+  -- frozen at intake
+  asset_id text not null references payonce.assets (id),
+  amount numeric(78,0) not null check (amount >= 0),
+  destination text not null,
+  wallet text not null,
+  signer text not null,
+  call jsonb,
+  hold_key text references payonce.holds (key),
+  created_at timestamptz not null default payonce.now(),
+  -- lease and queue
+  lease_token bigint not null default 0,
+  lease_until timestamptz,
+  next_at timestamptz not null default payonce.now(),
+  wait_reason text,
+  failures int not null default 0,
+  -- seal: immutable once set
+  identity text,
+  payload bytea,
+  expect jsonb,
+  plan jsonb,
+  nonce bigint,
+  sealed_at timestamptz,
+  first_sent_at timestamptz,
+  -- sends
+  send_count int not null default 0,
+  send_by timestamptz,
+  last_sent_at timestamptz,
+  no_send boolean not null default false,
+  -- evidence
+  testimonies int not null default 0 check (testimonies >= 0),
+  evidence_version int not null default 0,
+  accepted_at timestamptz,
+  accepted_object text,
+  included_at timestamptz,
+  in_doubt boolean not null default false,
+  -- a believed no waits: lateness, then a fresh look
+  believed_evidence bigint,
+  lateness_until timestamptz,
+  fresh_look_at timestamptz,
+  -- the end
+  settled_by bigint,
+  released_by bigint,
+  release_rank text check (release_rank in ('dead', 'believed')),
+  ended_at timestamptz,
+  reopened_at timestamptz,
+  contradicted_at timestamptz,
+  transitions int not null default 1,
+  constraint effects_subject foreign key (subject_type, subject_id) references payonce.subjects (type, id),
+  constraint effects_attempt unique (subject_type, subject_id, seq),
+  constraint effects_sealed_whole check (
+    state not in ('SEALED', 'SETTLED')
+    or (identity is not null and payload is not null and expect is not null and sealed_at is not null and first_sent_at is not null and send_count >= 1)),
+  constraint effects_ended check ((state in ('SETTLED', 'RELEASED')) = (ended_at is not null)),
+  constraint effects_released_named check (state <> 'RELEASED' or (released_by is not null and release_rank is not null))
+) with (fillfactor = 60);
+-- Design §1, 7: at most one effect of a subject that is not released.
+create unique index effects_one_live on payonce.effects (subject_type, subject_id) where state <> 'RELEASED';
+create unique index effects_identity on payonce.effects (identity) where identity is not null;
+create unique index effects_nonce on payonce.effects (rail, signer, nonce) where nonce is not null;
+create unique index effects_lane on payonce.effects (lane) where lane is not null and state in ('PENDING', 'SEALED');
+create index effects_queue on payonce.effects (rail, next_at, id) where state in ('PENDING', 'SEALED');
+create index effects_partner on payonce.effects (partner_id, id);
+create index effects_wallet_open on payonce.effects (rail, signer) where state = 'SEALED';
+create index effects_contradicted on payonce.effects (rail, partner_id) where contradicted_at is not null;
+
+create table payonce.effect_history (
+  effect_id bigint not null references payonce.effects (id),
+  seq int not null,
+  from_state text,
+  to_state text not null,
+  reason text,
+  lease_token bigint not null,
+  at timestamptz not null default payonce.now(),
+  primary key (effect_id, seq)
+);
+create trigger effect_history_append_only before update or delete on payonce.effect_history
+  for each row execute function payonce.refuse_change();
+
+create table payonce.effect_answers (
+  id bigint generated always as identity primary key,
+  effect_id bigint not null references payonce.effects (id),
+  send_number int not null,
+  lease_token bigint not null,
+  operation text not null check (operation in ('send', 'look')),
+  source text not null,
+  operator text not null,
+  reach text not null,
+  status int,
+  body text not null,
+  variant_hash text,
+  digest text not null,
+  repeats int not null default 1,
+  received_at timestamptz not null default payonce.now(),
+  last_received_at timestamptz not null default payonce.now(),
+  observed text,
+  observed_why text
+);
+create index effect_answers_effect on payonce.effect_answers (effect_id, id);
+
+create table payonce.operators (
+  id text primary key,
+  name text not null unique,
+  key_hash text not null unique,
+  role text not null check (role in ('viewer', 'operator', 'approver', 'admin')),
+  disabled_at timestamptz,
+  created_at timestamptz not null default payonce.now()
+);
+
+create table payonce.cases (
+  id text primary key,
+  kind text not null,
+  severity int not null check (severity between 1 and 3),
+  subject_key text not null,
+  effect_id bigint references payonce.effects (id),
+  partner_id text,
+  asset_id text,
+  amount numeric(78,0),
+  summary text not null,
+  opened_at timestamptz not null default payonce.now(),
+  last_seen_at timestamptz not null default payonce.now(),
+  closed_at timestamptz,
+  closed_how text,
+  check ((closed_at is null) = (closed_how is null))
+);
+create unique index cases_open on payonce.cases (kind, subject_key) where closed_at is null;
+create index cases_effect on payonce.cases (effect_id) where effect_id is not null;
+create index cases_list on payonce.cases (opened_at, id);
+
+-- Four eyes: the database refuses a proposal approved by its proposer.
+create table payonce.proposals (
+  id text primary key,
+  case_id text not null references payonce.cases (id),
+  verb text not null,
+  detail jsonb not null default '{}',
+  evidence_version int not null,
+  proposed_by text not null references payonce.operators (id),
+  proposed_at timestamptz not null default payonce.now(),
+  approved_by text references payonce.operators (id),
+  decided_at timestamptz,
+  state text not null default 'open' check (state in ('open', 'approved', 'void', 'done')),
+  constraint proposals_four_eyes check (approved_by is null or approved_by <> proposed_by),
+  constraint proposals_approved check (state not in ('approved', 'done') or approved_by is not null)
+);
+create unique index proposals_open on payonce.proposals (case_id, verb) where state = 'open';
+
+create table payonce.effect_evidence (
+  id bigint generated always as identity primary key,
+  effect_id bigint not null references payonce.effects (id),
+  kind text not null references payonce.evidence_kinds (kind),
+  rank text not null,
+  source text not null,
+  operator text not null,
+  object_id text,
+  detail text not null,
+  answer_id bigint,
+  send_number int not null,
+  lease_token bigint not null,
+  proposal_id text references payonce.proposals (id),
+  at timestamptz not null default payonce.now(),
+  struck_by text references payonce.proposals (id),
+  struck_at timestamptz
+);
+create index effect_evidence_effect on payonce.effect_evidence (effect_id, id);
+
+-- Testimony counts on the effect's own row, in the statement that stores it, and is never refused (design §1, 6).
+create function payonce.evidence_counts() returns trigger
+language plpgsql as $$
+begin
+  -- one update per effect, in id order: two batches cannot lock each other out
+  update payonce.effects e
+  set testimonies = e.testimonies + t.yes,
+      evidence_version = e.evidence_version + t.raised,
+      accepted_at = case when t.yes > 0 then coalesce(e.accepted_at, payonce.now()) else e.accepted_at end,
+      accepted_object = coalesce(e.accepted_object, t.object_id)
+  from (
+    select effect_id,
+           count(*) filter (where rank in ('word', 'object')) as yes,
+           count(*) as raised,
+           min(object_id) filter (where rank in ('word', 'object')) as object_id
+    from (select a.effect_id, a.rank, a.object_id from added a
+          join (select id from payonce.effects where id in (select effect_id from added) order by id for no key update) l on l.id = a.effect_id) x
+    group by effect_id
+  ) t
+  where e.id = t.effect_id;
+  return null;
+end $$;
+create trigger evidence_counts after insert on payonce.effect_evidence
+  referencing new table as added for each statement execute function payonce.evidence_counts();
+
+create function payonce.evidence_rank() returns trigger
+language plpgsql as $$
+begin
+  -- PROVIDER_FAILED is dead only where the profile cites that the key stays bound; REJECTED of a stored kind is its own kind.
+  if new.rank <> (select rank from payonce.evidence_kinds where kind = new.kind)
+     and not (new.kind = 'PROVIDER_FAILED' and new.rank = 'believed') then
+    raise exception 'evidence % has another rank', new.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
+  end if;
+  if new.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
+    select 1 from payonce.proposals p where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')) then
+    raise exception 'evidence % needs two persons', new.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
+  end if;
+  return new;
+end $$;
+create trigger evidence_rank before insert on payonce.effect_evidence
+  for each row execute function payonce.evidence_rank();
+
+-- Evidence is append-only; two persons may strike one named piece of word testimony.
+create function payonce.evidence_guard() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE'
+     or (old.id, old.effect_id, old.kind, old.rank, old.source, old.operator, old.object_id, old.detail, old.send_number, old.lease_token)
+        is distinct from
+        (new.id, new.effect_id, new.kind, new.rank, new.source, new.operator, new.object_id, new.detail, new.send_number, new.lease_token)
+     or old.struck_at is not null then
+    raise exception 'evidence is never changed' using errcode = 'P0A01', constraint = 'effect_evidence_append_only';
+  end if;
+  if new.struck_at is not null then
+    if old.rank <> 'word' or not exists (
+      select 1 from payonce.proposals p where p.id = new.struck_by and p.verb = 'strike' and p.approved_by is not null) then
+      raise exception 'only two persons strike word testimony' using errcode = 'P0B08', constraint = 'effect_evidence_strike';
+    end if;
+    update payonce.effects set testimonies = testimonies - 1, evidence_version = evidence_version + 1 where id = old.effect_id;
+  end if;
+  return new;
+end $$;
+create trigger evidence_guard before update or delete on payonce.effect_evidence
+  for each row execute function payonce.evidence_guard();
+
+-- The guard on the edges. No other statement than an edge names the column `state`.
+create function payonce.effects_guard() returns trigger
+language plpgsql as $$
+declare
+  proof record;
+begin
+  if not exists (select 1 from payonce.effect_edges where from_state = old.state and to_state = new.state) then
+    raise exception 'effect %: no edge % -> %', old.id, old.state, new.state using errcode = 'P0B01', constraint = 'effects_edge';
+  end if;
+  if old.state = 'PENDING' and new.state = 'SEALED' then
+    if new.nonce is not null and not exists (
+      select 1 from payonce.signers s where s.rail = new.rail and s.address = new.signer and s.next_nonce > new.nonce) then
+      raise exception 'effect %: nonce % was not given out', old.id, new.nonce using errcode = 'P0B02', constraint = 'effects_nonce_allotted';
+    end if;
+  elsif old.state = 'RELEASED' and new.state = 'SEALED' then
+    if new.testimonies = 0 or not new.no_send or new.lane is not null or new.reopened_at is null then
+      raise exception 'effect %: re-opened without testimony, or to be sent again', old.id using errcode = 'P0B03', constraint = 'effects_reopen';
+    end if;
+  elsif new.state = 'SETTLED' then
+    if not exists (
+      select 1 from payonce.effect_evidence e
+      where e.id = new.settled_by and e.effect_id = new.id and e.rank = 'object' and e.struck_at is null) then
+      raise exception 'effect %: settled without object testimony', old.id using errcode = 'P0B04', constraint = 'effects_settled_testimony';
+    end if;
+  elsif new.state = 'RELEASED' then
+    select e.kind, e.rank, e.object_id, k.says, k.chain_final into proof
+    from payonce.effect_evidence e join payonce.evidence_kinds k on k.kind = e.kind
+    where e.id = new.released_by and e.effect_id = new.id and e.struck_at is null;
+    if not found or proof.says <> 'no' or proof.rank <> new.release_rank then
+      raise exception 'effect %: released without a named no', old.id using errcode = 'P0B05', constraint = 'effects_released_no';
+    end if;
+    if (old.state = 'PENDING') <> (proof.kind = 'NEVER_SEALED') then
+      raise exception 'effect %: % does not release from %', old.id, proof.kind, old.state using errcode = 'P0B05', constraint = 'effects_released_no';
+    end if;
+    if new.testimonies > 0 and (
+      exists (select 1 from payonce.effect_evidence e where e.effect_id = new.id and e.rank = 'object' and e.struck_at is null)
+      or not (proof.chain_final or (proof.kind = 'PROVIDER_FAILED' and proof.rank = 'dead' and proof.object_id is not null and proof.object_id = new.accepted_object))) then
+      raise exception 'effect %: released over testimony', old.id using errcode = 'P0B06', constraint = 'effects_released_testimony';
+    end if;
+    if new.release_rank = 'believed' and (
+      new.lateness_until is null or new.lateness_until > payonce.now() or new.fresh_look_at is null or new.fresh_look_at < new.lateness_until) then
+      raise exception 'effect %: a believed no waits for lateness and a fresh look', old.id using errcode = 'P0B06', constraint = 'effects_released_lateness';
+    end if;
+  end if;
+  new.transitions := old.transitions + 1;
+  insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
+  values (new.id, new.transitions, old.state, new.state,
+          coalesce((select e.kind from payonce.effect_evidence e where e.id = case new.state when 'SETTLED' then new.settled_by when 'RELEASED' then new.released_by end),
+                   case when old.state = 'RELEASED' then 're-opened' else 'sealed' end), new.lease_token);
+  return new;
+end $$;
+create trigger effects_guard before update of state on payonce.effects
+  for each row execute function payonce.effects_guard();
+
+-- Frozen at intake; sealed once. Fires on every update that could touch them, cheaply.
+create function payonce.effects_frozen() returns trigger
+language plpgsql as $$
+begin
+  if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
+     is distinct from
+     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at) then
+    raise exception 'effect %: what was taken in is frozen', old.id using errcode = 'P0B10', constraint = 'effects_intake_frozen';
+  end if;
+  raise exception 'effect %: the seal is immutable', old.id using errcode = 'P0B11', constraint = 'effects_seal_immutable';
+end $$;
+create trigger effects_frozen before update on payonce.effects
+  for each row when (
+    (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
+    is distinct from
+    (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at)
+    or (old.sealed_at is not null and
+        (old.identity, old.payload, old.expect, old.plan, old.nonce, old.sealed_at, old.first_sent_at)
+        is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at)))
+  execute function payonce.effects_frozen();
+create trigger effects_kept before delete on payonce.effects
+  for each row execute function payonce.refuse_change();
+
+-- A new effect starts PENDING, and a subject that was told `failed` or `cancelled` takes none ever again.
+create function payonce.effects_born() returns trigger
+language plpgsql as $$
+begin
+  if exists (select 1 from added where state <> 'PENDING' or sealed_at is not null or testimonies <> 0) then
+    raise exception 'an effect begins PENDING' using errcode = 'P0B12', constraint = 'effects_born_pending';
+  end if;
+  perform 1 from payonce.subjects s
+  where (s.type, s.id) in (select subject_type, subject_id from added) order by s.type, s.id for share;
+  if exists (select 1 from payonce.subjects s join added a on s.type = a.subject_type and s.id = a.subject_id where s.closed_at is not null) then
+    raise exception 'this subject was told its end: no effect ever again' using errcode = 'P0B13', constraint = 'effects_subject_closed';
+  end if;
+  insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
+  select id, 1, null, state, 'intended', 0 from added;
+  return null;
+end $$;
+create trigger effects_born after insert on payonce.effects
+  referencing new table as added for each statement execute function payonce.effects_born();
+
+create function payonce.subjects_guard() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or (old.type, old.id, old.partner_id, old.natural_key) is distinct from (new.type, new.id, new.partner_id, new.natural_key)
+     or new.event_seq < old.event_seq
+     or (old.closed_at is not null and (old.closed_at, old.closed_as) is distinct from (new.closed_at, new.closed_as)) then
+    raise exception 'subject % is frozen', old.id using errcode = 'P0B14', constraint = 'subjects_frozen';
+  end if;
+  if old.closed_at is null and new.closed_at is not null and exists (
+    select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
+    raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
+  end if;
+  return new;
+end $$;
+create trigger subjects_guard before update or delete on payonce.subjects
+  for each row execute function payonce.subjects_guard();
+
+create table payonce.effect_variants (
+  id bigint generated always as identity primary key,
+  effect_id bigint not null references payonce.effects (id),
+  kind text not null check (kind in ('original', 'bump', 'cancel')),
+  hash text not null constraint effect_variants_hash unique,
+  raw bytea not null,
+  to_address text not null,
+  value numeric(78,0) not null,
+  data text not null,
+  gas_limit numeric(78,0) not null,
+  max_fee numeric(78,0) not null,
+  max_priority_fee numeric(78,0) not null,
+  signed_at timestamptz not null default payonce.now()
+);
+create index effect_variants_effect on payonce.effect_variants (effect_id, id);
+create trigger effect_variants_append_only before update or delete on payonce.effect_variants
+  for each row execute function payonce.refuse_change();
+
+-- A variant keeps to, value and data of the seal (a cancel is a self-transfer of nothing); after a cancel only cancels.
+create function payonce.effect_variants_guard() returns trigger
+language plpgsql as $$
+declare
+  sealed record;
+begin
+  select e.state, e.signer, convert_from(e.payload, 'UTF8')::jsonb as body, e.sealed_at into sealed
+  from payonce.effects e where e.id = new.effect_id for no key update;
+  if sealed.sealed_at is null then
+    raise exception 'effect % is not sealed: nothing can be signed', new.effect_id using errcode = 'P0B16', constraint = 'effect_variants_sealed';
+  end if;
+  if new.kind = 'cancel' then
+    if new.to_address <> sealed.signer or new.value <> 0 or new.data not in ('0x', '') then
+      raise exception 'a cancel is a self-transfer of nothing' using errcode = 'P0B17', constraint = 'effect_variants_cancel';
+    end if;
+  else
+    if new.to_address <> sealed.body ->> 'to' or new.value <> (sealed.body ->> 'value')::numeric or new.data <> sealed.body ->> 'data' then
+      raise exception 'a variant keeps to, value and data of the seal' using errcode = 'P0B17', constraint = 'effect_variants_payload';
+    end if;
+    if exists (select 1 from payonce.effect_variants v where v.effect_id = new.effect_id and v.kind = 'cancel') then
+      raise exception 'effect % is being cancelled: only cancels follow' , new.effect_id using errcode = 'P0B17', constraint = 'effect_variants_after_cancel';
+    end if;
+  end if;
+  return new;
+end $$;
+create trigger effect_variants_guard before insert on payonce.effect_variants
+  for each row execute function payonce.effect_variants_guard();
+
+create table payonce.returns (
+  id text primary key,
+  effect_id bigint not null references payonce.effects (id),
+  provider_return_id text not null,
+  amount numeric(78,0) not null check (amount > 0),
+  fee numeric(78,0) not null default 0 check (fee >= 0),
+  at timestamptz not null default payonce.now(),
+  constraint returns_once unique (effect_id, provider_return_id)
+);
+
+create table payonce.case_notes (
+  id bigint generated always as identity primary key,
+  case_id text not null references payonce.cases (id),
+  operator_id text not null references payonce.operators (id),
+  note text not null check (char_length(note) between 1 and 4000),
+  at timestamptz not null default payonce.now()
+);
+
+-- Every act, hash-chained. The chain covers digests, so personal data in `detail` can be erased and the chain stays whole.
+create table payonce.audit_head (
+  one boolean primary key default true check (one),
+  seq bigint not null default 0,
+  hash text not null default repeat('0', 64)
+);
+insert into payonce.audit_head default values;
+create table payonce.audit_log (
+  seq bigint primary key,
+  at timestamptz not null,
+  actor text not null,
+  action text not null,
+  object text not null,
+  detail jsonb,
+  detail_digest text not null,
+  hash text not null
+);
+create function payonce.audit_guard() returns trigger
+language plpgsql as $$
+begin
+  -- Erasing `detail` (a request of a person) is the one change allowed.
+  if tg_op = 'UPDATE' and new.detail is null
+     and (old.seq, old.at, old.actor, old.action, old.object, old.detail_digest, old.hash)
+         is not distinct from (new.seq, new.at, new.actor, new.action, new.object, new.detail_digest, new.hash) then
+    return new;
+  end if;
+  raise exception 'the audit log is append-only' using errcode = 'P0A01', constraint = 'audit_log_append_only';
+end $$;
+create trigger audit_guard before update or delete on payonce.audit_log
+  for each row execute function payonce.audit_guard();
+
+create function payonce.audit_digest(detail jsonb) returns text
+language sql immutable as $$ select encode(sha256(convert_to(detail::text, 'UTF8')), 'hex') $$;
+
+create function payonce.audit(actor text, action text, object text, detail jsonb) returns bigint
+language plpgsql as $$
+declare
+  head record;
+  moment timestamptz := payonce.now();
+  digest text := payonce.audit_digest(coalesce(detail, '{}'));
+  next_hash text;
+begin
+  select seq, hash into head from payonce.audit_head for update;
+  next_hash := encode(sha256(convert_to(
+    head.hash || chr(10) || (head.seq + 1) || chr(10) || extract(epoch from moment) || chr(10) || actor || chr(10) || action || chr(10) || object || chr(10) || digest, 'UTF8')), 'hex');
+  insert into payonce.audit_log (seq, at, actor, action, object, detail, detail_digest, hash)
+  values (head.seq + 1, moment, actor, action, object, coalesce(detail, '{}'), digest, next_hash);
+  update payonce.audit_head set seq = head.seq + 1, hash = next_hash;
+  return head.seq + 1;
+end $$;
+
+create table payonce.alerts (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  key text not null,
+  message text not null,
+  first_at timestamptz not null default payonce.now(),
+  last_at timestamptz not null default payonce.now(),
+  times bigint not null default 1,
+  cleared_at timestamptz
+);
+create unique index alerts_open on payonce.alerts (kind, key) where cleared_at is null;
+
+-- The database's own identity: a fail-over or a restored backup shows here and stops all seals until a person signs it off.
+create table payonce.database_marks (
+  one boolean primary key default true check (one),
+  system_identifier text not null,
+  timeline int not null,
+  signed_at timestamptz not null default payonce.now()
+);

@@ -1,0 +1,246 @@
+/**
+ * The port that every rail implements, and the only part of the engine that a rail may see.
+ *
+ * A rail is thin: it plans (nothing leaves), seals (pure), signs, sends one request, looks, and reads raw answers into
+ * observations by a table whose default is `unreadable`. It holds no database handle, retries nothing, decides nothing:
+ * what an observation is worth, and what happens next, is `classify` and the engine.
+ * Batch-first: `plan` and `look` take arrays and answer one entry per effect, in order; one bad item never fails its
+ * neighbours.
+ */
+
+export type Json = null | boolean | string | number | readonly Json[] | { readonly [key: string]: Json };
+
+/** What a rail can promise, with the worse error named where a figure is chosen (see `kernel/limits.ts`). */
+export interface Capabilities {
+  /** `true`: the same identity may be sent again and takes effect at most once. */
+  readonly keyed: boolean;
+  /** How long the rail remembers a key; `null` where the identity is for ever (a chain's nonce). */
+  readonly keyRetentionMs: number | null;
+  /** How long after `send_by` a request may still take effect; `null` where absence is proved by finality instead. */
+  readonly latenessMs: number | null;
+  /** After this an effect that is neither settled nor released becomes a case. */
+  readonly decideWithinMs: number;
+  /** `true`: an identity is a place in a signer's sequence (nonce), allotted from the signer's row at the seal. */
+  readonly sequenced: boolean;
+  /** Sealed and unmined per signer, at most (rails.md §2.7: geth keeps 16 per account for sure). */
+  readonly inFlightPerSignerMax: number;
+  /** Whether an unknown can be looked up. */
+  readonly lookUp: boolean;
+  /** Absence needs this many witnesses with operators of their own. */
+  readonly absenceWitnesses: number;
+  readonly sendConcurrencyMax: number;
+  /** Between two looks at a sealed effect. */
+  readonly lookEveryMs: number;
+  /** Unseen for so long → the same bytes again. */
+  readonly resendAfterMs: number;
+  /** Unseen for so long → a variant with higher fees, if the rail signs; `null`: never by itself. */
+  readonly bumpAfterMs: number | null;
+  /** Fee bumps by the machine; more are a person's. */
+  readonly bumpsMax: number;
+}
+
+export interface AssetRef {
+  readonly id: string;
+  readonly code: string;
+  readonly decimals: number;
+  /** CAIP-2 chain or provider name. */
+  readonly chain: string;
+  /** Token contract in canonical spelling; `null` is the chain's own coin. */
+  readonly contract: string | null;
+}
+
+/** A contract call in place of a plain transfer (P8). Hex is lower case with 0x. */
+export interface ContractCall {
+  readonly to: string;
+  readonly data: string;
+  readonly value: bigint;
+  /** Logs that must be in the receipt for success: exact topics (null = any); data word `minimumWord` ≥ `minimum`. */
+  readonly logs: readonly {
+    readonly address: string;
+    readonly topics: readonly (string | null)[];
+    readonly data?: string;
+    readonly minimumWord?: number;
+    readonly minimum?: bigint;
+  }[];
+}
+
+/** What an effect should do: frozen at intake, the same for every successor. */
+export interface EffectIntent {
+  readonly effectId: bigint;
+  readonly subjectType: string;
+  readonly subjectId: string;
+  readonly seq: number;
+  readonly partnerId: string;
+  /** (partner, caller's key), length-prefixed: what HTTP keys are derived from. */
+  readonly naturalKey: string;
+  readonly rail: string;
+  readonly asset: AssetRef;
+  readonly amount: bigint;
+  readonly destination: string;
+  /** The wallet or account that the money leaves. */
+  readonly wallet: string;
+  /** Who pays gas and owns the nonce; may differ from `wallet` on rails that know relayers. */
+  readonly signer: string;
+  readonly call: ContractCall | null;
+}
+
+export interface PlanContext {
+  /** Sealed and not yet seen final, per wallet and asset id: what the chain's balance does not show yet. */
+  readonly inFlight: readonly { readonly wallet: string; readonly assetId: string; readonly amount: bigint }[];
+  /** Sealed and unmined per signer. */
+  readonly openPerSigner: ReadonlyMap<string, number>;
+}
+
+/** Rail parameters of the first variant, e.g. gas limit and fees; text for every figure that is money. */
+export type Plan = { readonly [key: string]: Json };
+
+export type PlanVerdict =
+  | { readonly verdict: 'ready'; readonly plan: Plan }
+  /** Nothing is sealed; the effect goes back with this reason and back-off. `alert` tells people (R14). */
+  | { readonly verdict: 'wait'; readonly reason: string; readonly detail: string; readonly alert: boolean };
+
+/** A place in a signer's sequence, given out by the signer's row in the sealing transaction. */
+export interface Allotment {
+  readonly signer: string;
+  readonly nonce: bigint;
+}
+
+/** What the seal makes immutable. */
+export interface Seal {
+  readonly identity: string;
+  /** The exact bytes (a chain: the canonical text of chain, signer, nonce, to, value, data). */
+  readonly payload: Uint8Array;
+  /** What must be seen for success. */
+  readonly expect: Json;
+  readonly signer: string | null;
+  readonly nonce: bigint | null;
+}
+
+export type VariantKind = 'original' | 'bump' | 'cancel';
+
+/** Parameters of one signed variant. Fees are text. */
+export interface VariantSpec {
+  readonly kind: VariantKind;
+  readonly gasLimit: string;
+  readonly maxFeePerGas: string;
+  readonly maxPriorityFeePerGas: string;
+}
+
+/** A signed variant: stored by the engine before it is sent. */
+export interface Signed extends VariantSpec {
+  readonly hash: string;
+  readonly raw: Uint8Array;
+  readonly to: string;
+  readonly value: string;
+  readonly data: string;
+}
+
+export interface SealedEffect extends EffectIntent {
+  readonly seal: Seal;
+  readonly plan: Plan;
+  readonly variants: readonly Signed[];
+  readonly sealedAt: Date;
+}
+
+/** How far a request got (libraries.md): the difference between "never left" and "unknown". */
+export type Reach = 'never_connected' | 'request_written' | 'partial_answer' | 'answer';
+
+/** One raw answer, stored before it is interpreted. */
+export interface Answer {
+  readonly operation: 'send' | 'look';
+  /** The node or provider account asked, as configured. */
+  readonly source: string;
+  /** Who runs that source; witnesses are counted by it. */
+  readonly operator: string;
+  readonly reach: Reach;
+  readonly status: number | null;
+  /** The body as received (cut at the rail's size limit), or the transport's error. A look that asked several
+   *  questions keeps all raw results in one JSON text. */
+  readonly body: string;
+  /** The signed variant concerned, for sends. */
+  readonly variantHash: string | null;
+}
+
+/** A cost that the rail itself took (gas), paid in its own coin by `payer`. */
+export interface RailCost {
+  readonly assetId: string;
+  readonly payer: string;
+  readonly units: bigint;
+}
+
+export type ObservationKind =
+  // says nothing
+  | 'never_left'
+  | 'not_found'
+  | 'unreadable'
+  | 'in_progress'
+  | 'blocked'
+  // yes
+  | 'included'
+  | 'accepted'
+  | 'key_taken'
+  | 'moved_otherwise'
+  | 'final_success'
+  | 'came_back'
+  // no
+  | 'refused'
+  | 'object_failed'
+  | 'reverted_final'
+  | 'cancel_mined'
+  | 'spent_by_other'
+  | 'expired_unincluded';
+
+/** What one answer shows, before anyone asks what it is worth. */
+export interface Observation {
+  readonly kind: ObservationKind;
+  readonly source: string;
+  readonly operator: string;
+  /** `true`: this source showed on one connection that it covers the time of the seal up to finality (a witness). */
+  readonly witness: boolean;
+  /** The object at the rail that this is about: a transaction hash, a provider's id. */
+  readonly objectId: string | null;
+  /** For people: why it was read so. */
+  readonly detail: string;
+  readonly cost: RailCost | null;
+  /** `refused` only: what the profile says about the refusal. */
+  readonly refusal?: {
+    readonly stage: 'before_key_check' | 'after_key_check' | 'unknown';
+    readonly storedUnderKey: boolean;
+    readonly replayed: boolean;
+    readonly final: boolean;
+    /** Request or account is wrong (never balance, limit, hours, duplicate). */
+    readonly atOnce: boolean;
+  };
+  /** `object_failed` only: the profile cites that the key stays bound to the failed object. */
+  readonly keyStaysBound?: boolean;
+  /** What would help: shown to people, and read by the engine's next step. */
+  readonly advice?: 'resend' | 'bump' | 'fund' | 'fill_gap' | 'wait';
+}
+
+/** What the signer's account shows on chain: read before seals, compared with our counter. */
+export interface SignerSurvey {
+  readonly signer: string;
+  /** Highest transaction count that any node shows at its head; `null` where no node answered. */
+  readonly nonceHead: bigint | null;
+}
+
+export interface Rail {
+  readonly name: string;
+  readonly capabilities: Capabilities;
+  /** Fees, reference block, funds, simulation. Nothing leaves. One verdict per effect, in order. */
+  plan(effects: readonly EffectIntent[], context: PlanContext): Promise<readonly PlanVerdict[]>;
+  /** Pure: identity, exact payload, what to expect. */
+  seal(effect: EffectIntent, plan: Plan, allotment: Allotment | null): Seal;
+  /** Sequenced rails: what the chain knows of these signers. */
+  survey?(signers: readonly string[]): Promise<readonly SignerSurvey[]>;
+  /** Chains: the parameters of the next variant. `original` comes from the plan alone, without I/O. */
+  specify?(sealed: SealedEffect, kind: VariantKind): Promise<VariantSpec>;
+  /** Chains: a deterministic signature over the sealed payload with these parameters. */
+  sign?(sealed: SealedEffect, spec: VariantSpec): Promise<Signed>;
+  /** One request, no retry. Never throws for what the other side did; reports how far it got. */
+  send(sealed: SealedEffect, signed: Signed | null): Promise<Answer>;
+  /** Inquiry, receipts, nonce at finality, from each source. One list of answers per effect, in order. */
+  look(sealed: readonly SealedEffect[]): Promise<readonly (readonly Answer[])[]>;
+  /** Pure, table-driven, default `unreadable`. */
+  read(answer: Answer, sealed: SealedEffect): Observation;
+}
