@@ -1,5 +1,7 @@
 /*
- * Where the command line starts. Parses nothing itself beyond handing argv to the program; the commands live in cli/.
+ * Where the command line starts: bin/payonce.js comes here once Node is known to be new enough.
+ * Promises: the commands of cli/ with everything wired. Never: a command's own work, or a reading of the environment
+ * beside config.ts.
  */
 import { Command } from 'commander';
 import { version } from './version.ts';
