@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { parseArgs, styleText } from 'node:util';
 import { GUARDS, type Guard } from '../guards/guards.ts';
 import { STEPS } from '../test/cases.ts';
-import { copyTree } from './copy-tree.ts';
+import { copyTree, root } from './copy-tree.ts';
 import type { TestEnd } from './test-events.ts';
 
 /** Each run has a database of its own and mostly waits for it; more than two would only slow each other on two cores. */
@@ -19,6 +19,9 @@ const COPIES = 2;
 
 /** A test that hangs without its guard is not "red for that reason"; none of the named tests takes half as long. */
 const RUN_TIMEOUT_MS = 180_000;
+
+/** By this the test files find a server that runs already (test/support/postgres.ts). */
+const SERVER_VARIABLE = 'PAYONCE_TEST_POSTGRES_URL';
 
 type Placed = Extract<Guard, { file: string }>;
 type Outcome = { name: string; verdict: 'red' | 'not yet' | 'fault'; seconds: number; text: string };
@@ -30,7 +33,26 @@ function isPlaced(guard: Guard): guard is Placed {
   return 'file' in guard;
 }
 
-async function runTests(folder: string, file: string, titles: RegExp[]): Promise<TestRun> {
+/** One server for all runs whose migrations are whole: the template database is made of the migrations once per server. */
+let sharedServer: { url: string; stop: () => Promise<void> } | undefined;
+
+async function startSharedServer(): Promise<void> {
+  const support = join(root, 'test/support/postgres.ts');
+  if (!existsSync(support) || process.env[SERVER_VARIABLE] !== undefined) return;
+  const { startTestServer } = (await import(support)) as {
+    startTestServer(): Promise<NonNullable<typeof sharedServer>>;
+  };
+  sharedServer = await startTestServer();
+}
+
+function environmentFor(file: string | undefined): NodeJS.ProcessEnv {
+  const own = file?.startsWith('migrations/') === true;
+  const server = own ? undefined : (sharedServer?.url ?? process.env[SERVER_VARIABLE]);
+  // Inside another test run node's runner would take this one for a part of that.
+  return { ...process.env, [SERVER_VARIABLE]: server, NODE_TEST_CONTEXT: undefined };
+}
+
+async function runTests(folder: string, file: string, titles: RegExp[], mutated?: string): Promise<TestRun> {
   const setup = join(folder, 'test/support/global-setup.ts');
   const child = spawn(
     process.execPath,
@@ -42,13 +64,7 @@ async function runTests(folder: string, file: string, titles: RegExp[]): Promise
       ...(existsSync(setup) ? [`--test-global-setup=${setup}`] : []),
       file,
     ],
-    // Inside another test run node's runner would take this one for a part of that.
-    {
-      cwd: folder,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: RUN_TIMEOUT_MS,
-      env: { ...process.env, NODE_TEST_CONTEXT: undefined },
-    },
+    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], timeout: RUN_TIMEOUT_MS, env: environmentFor(mutated) },
   );
   let stdout = '';
   let stderr = '';
@@ -95,7 +111,7 @@ async function proveRed(folder: string, guard: Placed): Promise<string | null> {
     source.replace(guard.find, () => guard.replace),
   );
   try {
-    return judgeRed(guard, await runTests(folder, guard.test, [guard.title]));
+    return judgeRed(guard, await runTests(folder, guard.test, [guard.title], guard.file));
   } finally {
     writeFileSync(path, source);
   }
@@ -154,6 +170,7 @@ if (placed.length > 0) {
   process.on('exit', drop);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
 
+  await startSharedServer();
   await spread([...Map.groupBy(placed, (guard) => guard.test).values()], folders, async (folder, guards) => {
     const began = performance.now();
     const fault = await proveGreen(folder, guards);
@@ -166,6 +183,7 @@ if (placed.length > 0) {
     const seconds = (performance.now() - began) / 1000;
     add({ name: guard.name, verdict: fault === null ? 'red' : 'fault', seconds, text: fault ?? guard.test });
   });
+  await sharedServer?.stop();
 }
 for (const guard of asked) {
   if ('step' in guard) {
