@@ -31,7 +31,7 @@ import pg from 'pg';
 import { runnableBinaries } from '../../src/db/embedded-binaries.ts';
 import { startEmbeddedPostgres } from '../../src/db/embedded.ts';
 import { canEnter } from '../../src/db/embedded-host.ts';
-import { testDatabase } from '../support/postgres.ts';
+import { durableDataFolder, testDatabase } from '../support/postgres.ts';
 
 const isRoot = process.getuid?.() === 0;
 const needsRoot = isRoot ? false : 'needs root: it uses other accounts and folders closed to them';
@@ -364,7 +364,8 @@ test('when owner and watchdog are killed together, the next start stops the pers
 });
 
 test('a lock file whose pid is now some other process is not believed', { skip: needsProc }, async () => {
-  const dataFolder = join(freshFolder('stale'), 'data');
+  const data = durableDataFolder();
+  const dataFolder = data.folder;
   const server = await startEmbeddedPostgres({ dataFolder });
   const lockPath = join(realpathSync(dataFolder), 'cluster/postmaster.pid');
   const lines = readFileSync(lockPath, 'utf8').split('\n');
@@ -380,6 +381,7 @@ test('a lock file whose pid is now some other process is not believed', { skip: 
     await again.stop();
   } finally {
     bystander.kill('SIGKILL');
+    data.remove();
   }
 });
 

@@ -3,6 +3,9 @@
  * (global-setup.ts); a file that is run alone starts one, which ends with its process.
  */
 import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/db/embedded.ts';
 import { migrate } from '../../src/db/migrate.ts';
@@ -58,6 +61,14 @@ export async function testDatabase(label = 'test'): Promise<TestDatabase> {
         await client.query(`DROP DATABASE IF EXISTS "${name}" WITH (FORCE)`);
       }),
   };
+}
+
+/** A folder for a durable server that a test starts itself and crashes. Passable by others: from a closed one root's
+ *  server would move its data to /var/lib/payonce, where nobody would delete it after the test. */
+export function durableDataFolder(): { readonly folder: string; remove(): void } {
+  const parent = mkdtempSync(join(tmpdir(), 'payonce-test-data-'));
+  chmodSync(parent, 0o755);
+  return { folder: join(parent, 'data'), remove: () => rmSync(parent, { recursive: true, force: true }) };
 }
 
 /**
