@@ -39,10 +39,8 @@ let sharedServer: { url: string; stop: () => Promise<void> } | undefined;
 async function startSharedServer(): Promise<void> {
   const support = join(root, 'test/support/postgres.ts');
   if (!existsSync(support) || process.env[SERVER_VARIABLE] !== undefined) return;
-  const { startTestServer } = (await import(support)) as {
-    startTestServer(): Promise<NonNullable<typeof sharedServer>>;
-  };
-  sharedServer = await startTestServer();
+  const module = (await import(support)) as { startTestServer: () => Promise<NonNullable<typeof sharedServer>> };
+  sharedServer = await module.startTestServer();
 }
 
 function environmentFor(file: string | undefined): NodeJS.ProcessEnv {
