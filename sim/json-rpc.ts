@@ -4,6 +4,10 @@
  */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [name: string]: Json };
+export type RpcCall = { readonly method: string; readonly params: Json[] };
+export type RpcErrorBody = { code: number; message: string; data?: Json };
+export type RpcOutcome = { result?: Json; error?: RpcErrorBody };
+type RpcAnswer = RpcOutcome & { id: Json };
 export type Rpc = (method: string, params: Json[]) => Promise<Json>;
 
 /** Local nodes answer in milliseconds; mining thousands of blocks in one call takes seconds. */
@@ -27,23 +31,33 @@ export function makeRpc(url: string): Rpc {
 }
 
 /** One HTTP call for all; results in the order asked. */
-export async function postRpc(url: string, calls: { method: string; params: Json[] }[]): Promise<Json[]> {
-  const body = JSON.stringify(calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call })));
+export async function postRpc(url: string, calls: RpcCall[]): Promise<Json[]> {
+  const answers = await postRpcRaw(url, calls);
+  return calls.map((call, at) => {
+    const answer = answers[at];
+    const error = answer?.error;
+    if (error !== undefined) throw new RpcError(call.method, error.code, error.message);
+    return answer?.result ?? null;
+  });
+}
+
+/** The same, but errors are answers: { result } or { error } for each call. Ids are places, so that none can mix. */
+export async function postRpcRaw(url: string, calls: RpcCall[]): Promise<RpcOutcome[]> {
+  if (calls.length === 0) return [];
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body,
+    body: JSON.stringify(calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call }))),
     signal: AbortSignal.timeout(ANSWER_WAIT_MS),
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`${url} answered ${response.status}: ${text.slice(0, 200)}`);
-  const answers = JSON.parse(text) as { id: number; result?: Json; error?: { code: number; message: string } }[];
+  const answers = JSON.parse(text) as RpcAnswer[];
   const byId = new Map(answers.map((answer) => [answer.id, answer]));
   return calls.map((call, id) => {
     const answer = byId.get(id);
     if (answer === undefined) throw new Error(`${url} left out the answer to ${call.method}`);
-    if (answer.error !== undefined) throw new RpcError(call.method, answer.error.code, answer.error.message);
-    return answer.result ?? null;
+    return answer.error === undefined ? { result: answer.result ?? null } : { error: answer.error };
   });
 }
 
