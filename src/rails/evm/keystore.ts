@@ -1,0 +1,176 @@
+/**
+ * Keys at rest: one file per key in the Ethereum keystore format 3 (scrypt, aes-128-ctr, MAC by keccak-256), so that a
+ * key can be taken to another wallet. An address is given out only after its file is on disk: money sent to an address
+ * whose key died with a process is lost for good.
+ * Never: writes a key in the clear, prints one, or overwrites a file.
+ */
+import { createCipheriv, createDecipheriv, scrypt, timingSafeEqual } from 'node:crypto';
+import { mkdir, open, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { keccak256, toBytes } from 'viem';
+import { mnemonicToAccount, privateKeyToAccount } from 'viem/accounts';
+import type { Json } from '../../engine/rail.ts';
+import type { Chance } from '../../kernel/ports.ts';
+import { canonicalAddress } from './address.ts';
+import { field, parseJson, textOf } from './json.ts';
+import { type EvmSigner, makeLocalSigner } from './signer.ts';
+
+/** geth's standard cost: 256 MB and about a second for each guess at the passphrase; tests use less. */
+export const SCRYPT_N = 262_144;
+const SCRYPT_R = 8;
+const SCRYPT_P = 1;
+/** Above this a file asks for more memory than a server should give to a file. */
+const SCRYPT_N_MAX = 1_048_576;
+
+export interface Keystore {
+  readonly signer: EvmSigner;
+  /** Makes a key, writes its file, and only then tells the address (lower case). */
+  createAddress(): Promise<string>;
+}
+
+/** Opens every file in `folder` (made if missing) with one passphrase. */
+export async function openKeystore(
+  folder: string,
+  passphrase: string,
+  chance: Chance,
+  scryptN: number = SCRYPT_N,
+): Promise<Keystore> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.json')).sort();
+  const keys: `0x${string}`[] = [];
+  for (const name of files) {
+    const file = parseJson(await readFile(join(folder, name), 'utf8'));
+    const key = file === undefined ? null : await decryptKey(file, passphrase);
+    if (key === null) {
+      throw new Error(`the key file ${name} does not open: check the passphrase, or remove a file that is no keystore`);
+    }
+    keys.push(key);
+  }
+  let local = makeLocalSigner(keys);
+  return {
+    signer: { addresses: () => local.addresses(), sign: (address, transaction) => local.sign(address, transaction) },
+    async createAddress() {
+      const key: `0x${string}` = `0x${Buffer.from(chance.bytes(32)).toString('hex')}`;
+      const address = canonicalAddress(privateKeyToAccount(key).address);
+      const text = JSON.stringify(await encryptKey(key, passphrase, chance, scryptN));
+      await writeDurably(folder, `${address}.json`, text);
+      keys.push(key);
+      local = makeLocalSigner(keys);
+      return address;
+    },
+  };
+}
+
+/** DURABLE: file and folder entry are on disk when this returns. */
+async function writeDurably(folder: string, name: string, text: string): Promise<void> {
+  const file = await open(join(folder, name), 'wx', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  const entry = await open(folder, 'r');
+  try {
+    await entry.sync();
+  } finally {
+    await entry.close();
+  }
+}
+
+export async function encryptKey(
+  privateKey: `0x${string}`,
+  passphrase: string,
+  chance: Chance,
+  scryptN: number = SCRYPT_N,
+): Promise<Json> {
+  const salt = Buffer.from(chance.bytes(32));
+  const iv = Buffer.from(chance.bytes(16));
+  const derived = await derive(passphrase, salt, scryptN, SCRYPT_R, SCRYPT_P);
+  const cipher = createCipheriv('aes-128-ctr', derived.subarray(0, 16), iv);
+  const ciphertext = Buffer.concat([cipher.update(Buffer.from(privateKey.slice(2), 'hex')), cipher.final()]);
+  return {
+    version: 3,
+    id: uuidOf(chance.bytes(16)),
+    address: privateKeyToAccount(privateKey).address.slice(2).toLowerCase(),
+    crypto: {
+      cipher: 'aes-128-ctr',
+      cipherparams: { iv: iv.toString('hex') },
+      ciphertext: ciphertext.toString('hex'),
+      kdf: 'scrypt',
+      kdfparams: { dklen: 32, n: scryptN, p: SCRYPT_P, r: SCRYPT_R, salt: salt.toString('hex') },
+      mac: macOf(derived, ciphertext).toString('hex'),
+    },
+  };
+}
+
+/** The key, or `null` where the file is not ours to open: wrong passphrase, other format, damaged. */
+export async function decryptKey(file: Json, passphrase: string): Promise<`0x${string}` | null> {
+  const crypto = field(file, 'crypto') ?? field(file, 'Crypto');
+  const parameters = field(crypto, 'kdfparams');
+  const [n, r, p] = ['n', 'r', 'p'].map((name) => field(parameters, name));
+  const salt = bytesOf(field(parameters, 'salt'));
+  const iv = bytesOf(field(field(crypto, 'cipherparams'), 'iv'));
+  const ciphertext = bytesOf(field(crypto, 'ciphertext'));
+  const mac = bytesOf(field(crypto, 'mac'));
+  if (field(crypto, 'kdf') !== 'scrypt' || field(crypto, 'cipher') !== 'aes-128-ctr') return null;
+  if (typeof n !== 'number' || typeof r !== 'number' || typeof p !== 'number' || n > SCRYPT_N_MAX) return null;
+  if (salt === null || iv === null || ciphertext === null || mac === null || mac.length !== 32) return null;
+  const derived = await derive(passphrase, salt, n, r, p);
+  if (!timingSafeEqual(macOf(derived, ciphertext), mac)) return null;
+  const decipher = createDecipheriv('aes-128-ctr', derived.subarray(0, 16), iv);
+  const key: `0x${string}` = `0x${Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('hex')}`;
+  const address = textOf(field(file, 'address'));
+  const own = privateKeyToAccount(key).address.slice(2).toLowerCase();
+  return address !== null && address.replace(/^0x/, '').toLowerCase() !== own ? null : key;
+}
+
+function derive(passphrase: string, salt: Buffer, n: number, r: number, p: number): Promise<Buffer> {
+  const options = { N: n, r, p, maxmem: 256 * n * r };
+  return new Promise((resolve, reject) => {
+    scrypt(passphrase, salt, 32, options, (error, key) => (error === null ? resolve(key) : reject(error)));
+  });
+}
+
+function macOf(derived: Buffer, ciphertext: Buffer): Buffer {
+  return Buffer.from(keccak256(Buffer.concat([derived.subarray(16, 32), ciphertext]), 'bytes'));
+}
+
+function bytesOf(value: Json | undefined): Buffer | null {
+  return typeof value === 'string' && /^(?:[0-9a-fA-F]{2})+$/.test(value) ? Buffer.from(toBytes(`0x${value}`)) : null;
+}
+
+function uuidOf(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes).toString('hex');
+  return [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20)].join('-');
+}
+
+/** The phrase that every development chain starts with: its keys are everybody's. */
+const DEV_PHRASE = 'test test test test test test test test test test test junk';
+const DEV_ACCOUNTS = 10;
+let devAccounts: readonly { readonly address: string; readonly key: `0x${string}` }[] | null = null;
+
+function devAccountsOf(): readonly { readonly address: string; readonly key: `0x${string}` }[] {
+  devAccounts ??= Array.from({ length: DEV_ACCOUNTS }, (_, addressIndex) => {
+    const account = mnemonicToAccount(DEV_PHRASE, { addressIndex });
+    const key = account.getHdKey().privateKey;
+    if (key === null) throw new Error('the development phrase gives no key');
+    return { address: canonicalAddress(account.address), key: `0x${Buffer.from(key).toString('hex')}` as const };
+  });
+  return devAccounts;
+}
+
+/** `true` for the accounts that anvil and hardhat hand out: production refuses them. */
+export function isDevKey(address: string): boolean {
+  const wanted = canonicalAddress(address);
+  return devAccountsOf().some((account) => account.address === wanted);
+}
+
+/** A signer over the first development accounts, for the demo and tests. */
+export function makeDevSigner(count: number = DEV_ACCOUNTS): EvmSigner {
+  return makeLocalSigner(
+    devAccountsOf()
+      .slice(0, count)
+      .map((account) => account.key),
+  );
+}

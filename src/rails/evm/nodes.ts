@@ -1,0 +1,173 @@
+/** The configured nodes: which chain they are on, and their heads. A node of another chain is never used. */
+import type { Json } from '../../engine/rail.ts';
+import type { Log } from '../../kernel/log.ts';
+import type { Ports } from '../../kernel/ports.ts';
+import { field, hexOf, quantityOf, toQuantity } from './json.ts';
+import {
+  type Line,
+  type NodeConfig,
+  openLine,
+  type RpcCall,
+  type RpcNode,
+  type RpcResult,
+  type WireLimits,
+} from './rpc.ts';
+
+export type Finality = { readonly tag: 'finalized' } | { readonly depth: number };
+
+export interface ChainConfig {
+  readonly chainId: bigint;
+  readonly genesisHash?: string;
+  readonly nodes: readonly NodeConfig[];
+  readonly finality: Finality;
+}
+
+export type ChainVerdict = 'right' | 'wrong' | 'down';
+
+export interface EvmNode {
+  readonly rpc: RpcNode;
+  readonly line: Line;
+  /** The last verdict; `unknown` before the first answer. */
+  lastVerdict(): ChainVerdict | 'unknown';
+  /** Asks once per connection for chain id and genesis. */
+  check(): Promise<ChainVerdict>;
+}
+
+/** A value that a node gave, or why there is none. */
+export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly fault: string };
+
+export interface Header {
+  readonly number: bigint;
+  readonly hash: string;
+  readonly parentHash: string;
+  readonly timestamp: bigint;
+  readonly baseFeePerGas: bigint | null;
+  readonly logsBloom: string | null;
+}
+
+export function nameNodes(nodes: readonly NodeConfig[]): RpcNode[] {
+  const seen = new Map<string, number>();
+  return nodes.map((node) => {
+    // Host alone: paths and queries of providers carry keys, and evidence is shown to people.
+    const host = new URL(node.url).host;
+    const count = (seen.get(host) ?? 0) + 1;
+    seen.set(host, count);
+    return { ...node, source: count === 1 ? host : `${host}#${count}` };
+  });
+}
+
+export function openNodes(config: ChainConfig, ports: Ports, limits: WireLimits, log: Log): EvmNode[] {
+  return nameNodes(config.nodes).map((rpc) => openNode(rpc, config, ports, limits, log));
+}
+
+function openNode(rpc: RpcNode, config: ChainConfig, ports: Ports, limits: WireLimits, log: Log): EvmNode {
+  const line = openLine(rpc, ports, limits);
+  let verdict: ChainVerdict | 'unknown' = 'unknown';
+  let checkedConnections = 0;
+  return {
+    rpc,
+    line,
+    lastVerdict: () => verdict,
+    async check() {
+      if (verdict === 'right' && line.connections() === checkedConnections) return verdict;
+      const next = readChain(await line.ask(chainCalls(config)), config);
+      checkedConnections = line.connections();
+      if (next === 'wrong' && verdict !== 'wrong') {
+        log.error(
+          { reason: 'WRONG_CHAIN', node: rpc.source, chain_id: config.chainId },
+          'This node is on another chain and is not used: correct its URL or the chain id',
+        );
+      }
+      verdict = next;
+      return next;
+    },
+  };
+}
+
+export function chainCalls(config: ChainConfig): RpcCall[] {
+  const calls: RpcCall[] = [{ method: 'eth_chainId', params: [] }];
+  if (config.genesisHash !== undefined) calls.push(blockCall(0n));
+  return calls;
+}
+
+export function readChain(results: readonly RpcResult[], config: ChainConfig): ChainVerdict {
+  const chainId = quantityIn(results[0]);
+  if (chainId === null) return 'down';
+  if (chainId !== config.chainId) return 'wrong';
+  if (config.genesisHash === undefined) return 'right';
+  const genesis = headerIn(results[1]);
+  if (genesis === null) return 'down';
+  return genesis.hash === config.genesisHash.toLowerCase() ? 'right' : 'wrong';
+}
+
+export function blockCall(number: bigint | 'latest' | 'finalized', withTransactions = false): RpcCall {
+  return {
+    method: 'eth_getBlockByNumber',
+    params: [typeof number === 'bigint' ? toQuantity(number) : number, withTransactions],
+  };
+}
+
+export function countCall(address: string, at: bigint | 'latest'): RpcCall {
+  return { method: 'eth_getTransactionCount', params: [address, typeof at === 'bigint' ? toQuantity(at) : at] };
+}
+
+export function quantityIn(result: RpcResult | undefined): bigint | null {
+  return result?.kind === 'result' ? quantityOf(result.value) : null;
+}
+
+export function headerIn(result: RpcResult | undefined): Header | null {
+  return result?.kind === 'result' ? headerOf(result.value) : null;
+}
+
+export function headerOf(value: Json): Header | null {
+  const number = quantityOf(field(value, 'number'));
+  const hash = hexOf(field(value, 'hash'));
+  const parentHash = hexOf(field(value, 'parentHash'));
+  const timestamp = quantityOf(field(value, 'timestamp'));
+  if (number === null || hash === null || parentHash === null || timestamp === null) return null;
+  const baseFeePerGas = quantityOf(field(value, 'baseFeePerGas'));
+  return { number, hash, parentHash, timestamp, baseFeePerGas, logsBloom: hexOf(field(value, 'logsBloom')) };
+}
+
+/** What went wrong, in words. */
+export function faultOf(result: RpcResult | undefined): string {
+  if (result === undefined) return 'not asked';
+  if (result.kind === 'error') return `${result.code ?? 'error'}: ${result.message}`;
+  if (result.kind === 'unreadable')
+    return result.status === null ? result.detail : `HTTP ${result.status}: ${result.detail}`;
+  return result.value === null ? 'the node has no such thing' : 'not in the expected form';
+}
+
+/** The calls that tell where the chain stands, and their reading. `finalized` never falls back to `latest`. */
+export function headCalls(finality: Finality): RpcCall[] {
+  return 'tag' in finality ? [blockCall('latest'), blockCall('finalized')] : [blockCall('latest')];
+}
+
+export function readHeads(
+  results: readonly RpcResult[],
+  finality: Finality,
+): Read<{ readonly latest: Header; readonly finalNumber: bigint }> {
+  const latest = headerIn(results[0]);
+  if (latest === null) return { ok: false, fault: `no latest block: ${faultOf(results[0])}` };
+  if ('depth' in finality) {
+    const number = latest.number - BigInt(finality.depth);
+    return { ok: true, value: { latest, finalNumber: number < 0n ? 0n : number } };
+  }
+  const final = headerIn(results[1]);
+  if (final === null) return { ok: false, fault: `no finalized block: ${faultOf(results[1])}` };
+  return { ok: true, value: { latest, finalNumber: final.number } };
+}
+
+/** The finalized head with its hash, by tag or by depth. */
+export async function readFinalized(line: Line, finality: Finality): Promise<Read<Header>> {
+  const results = await line.ask(headCalls(finality));
+  const heads = readHeads(results, finality);
+  if (!heads.ok) return heads;
+  if ('tag' in finality) {
+    const header = headerIn(results[1]);
+    return header === null ? { ok: false, fault: faultOf(results[1]) } : { ok: true, value: header };
+  }
+  const [result] = await line.ask([blockCall(heads.value.finalNumber)]);
+  const header = headerIn(result);
+  return header === null ? { ok: false, fault: faultOf(result) } : { ok: true, value: header };
+}

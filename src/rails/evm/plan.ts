@@ -1,0 +1,293 @@
+/**
+ * The plan: fees, gas, simulation and funds for a batch, asked of one node at a time. Nothing leaves.
+ *
+ * It is a courtesy, not a proof: it keeps payments that would fail from burning fees, and says why one has to wait. The
+ * balance is the head's, less what is sealed and not final, less what this very batch takes; what was mined but is not
+ * final is taken off twice, which waits a little and never overdraws.
+ */
+import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
+import { canonicalAddress } from './address.ts';
+import { type Fees, firstFees, gasLimitOf, marketCalls, readMarket } from './fees.ts';
+import { toQuantity } from './json.ts';
+import {
+  blockCall,
+  type EvmNode,
+  faultOf,
+  type Finality,
+  headCalls,
+  type Header,
+  headerIn,
+  quantityIn,
+  readHeads,
+  type Read,
+} from './nodes.ts';
+import { bodyOf, wordOfAddress } from './payload.ts';
+import { makeQuestions, type Questions } from './questions.ts';
+import type { RpcResult } from './rpc.ts';
+
+export interface PlanConfig {
+  readonly finality: Finality;
+  readonly feeCapWei: bigint;
+  readonly gasLimitCap: bigint;
+  readonly coinAssetId: string;
+  readonly bumpsMax: number;
+  readonly inFlightPerSignerMax: number;
+}
+
+export type WaitReason =
+  | 'NODE_DOWN'
+  | 'WRONG_CHAIN'
+  | 'GAS_SHORT'
+  | 'ONCHAIN_INSUFFICIENT'
+  | 'SIMULATION_REVERTED'
+  | 'FEE_ABOVE_CAP'
+  | 'GAS_ABOVE_CAP'
+  | 'SIGNER_FULL'
+  | 'SIGNER_IS_NOT_WALLET';
+
+/** What helps only when a person acts is told to people. */
+const ALERTED: ReadonlySet<WaitReason> = new Set([
+  'WRONG_CHAIN',
+  'GAS_SHORT',
+  'ONCHAIN_INSUFFICIENT',
+  'FEE_ABOVE_CAP',
+  'GAS_ABOVE_CAP',
+  'SIGNER_IS_NOT_WALLET',
+]);
+
+function wait(reason: WaitReason, detail: string): PlanVerdict {
+  return { verdict: 'wait', reason, detail, alert: ALERTED.has(reason) };
+}
+
+export async function planEffects(
+  nodes: readonly EvmNode[],
+  config: PlanConfig,
+  effects: readonly EffectIntent[],
+  context: PlanContext,
+): Promise<PlanVerdict[]> {
+  if (effects.length === 0) return [];
+  const faults: string[] = [];
+  let wrong = 0;
+  for (const node of nodes) {
+    const chain = await node.check();
+    if (chain === 'wrong') wrong += 1;
+    if (chain !== 'right') {
+      faults.push(`${node.rpc.source}: ${chain === 'wrong' ? 'another chain' : 'no answer'}`);
+      continue;
+    }
+    const verdicts = await planOn(node, config, effects, context);
+    if (verdicts.ok) return verdicts.value;
+    faults.push(`${node.rpc.source}: ${verdicts.fault}`);
+  }
+  const reason = wrong === nodes.length ? 'WRONG_CHAIN' : 'NODE_DOWN';
+  return effects.map(() => wait(reason, faults.join('; ')));
+}
+
+async function planOn(
+  node: EvmNode,
+  config: PlanConfig,
+  effects: readonly EffectIntent[],
+  context: PlanContext,
+): Promise<Read<PlanVerdict[]>> {
+  const headQuestions = headCalls(config.finality);
+  const first = await node.line.ask([...headQuestions, ...marketCalls()]);
+  const heads = readHeads(first, config.finality);
+  if (!heads.ok) return heads;
+  const market = readMarket(first.slice(headQuestions.length));
+  if (market === null) return { ok: false, fault: `no fees: ${faultOf(first[headQuestions.length])}` };
+
+  const questions = makeQuestions();
+  const reference = questions.add(blockCall(heads.value.finalNumber));
+  const asked = effects.map((effect) => askAbout(effect, questions));
+  await questions.ask(node.line);
+  const header = headerIn(questions.answer(reference));
+  if (header === null) return { ok: false, fault: `no reference block: ${faultOf(questions.answer(reference))}` };
+
+  const fees = firstFees(market, config.feeCapWei, config.bumpsMax);
+  const feeNeeded = market.baseFee + market.tip;
+  const gas = asked.map((one) => quantityIn(questions.answer(one.estimate)));
+  const dearest = gas.reduce<bigint>((most, estimate) => {
+    const limit = estimate === null ? 0n : gasLimitOf(estimate);
+    return limit > most ? limit : most;
+  }, 0n);
+  const budget = new Budget(config, context, fees === null ? 0n : dearest * fees.maxFeePerGas);
+  const verdicts = effects.map((effect, index) => {
+    const one = asked[index];
+    if (one === undefined) return wait('NODE_DOWN', 'not asked');
+    return judge(effect, config, budget, header, fees, feeNeeded, {
+      coin: questions.answer(one.coin),
+      token: one.token === null ? null : questions.answer(one.token),
+      estimate: questions.answer(one.estimate),
+      simulation: questions.answer(one.simulation),
+    });
+  });
+  return { ok: true, value: verdicts };
+}
+
+/** `balanceOf(address)`. */
+const BALANCE_OF = '0x70a08231';
+
+function askAbout(effect: EffectIntent, questions: Questions) {
+  const signer = canonicalAddress(effect.signer);
+  const body = bodyOf(effect);
+  const transaction = { from: signer, to: body.to, value: toQuantity(body.value), data: body.data };
+  const contract = effect.asset.contract;
+  return {
+    coin: questions.add({ method: 'eth_getBalance', params: [signer, 'latest'] }),
+    token:
+      contract === null
+        ? null
+        : questions.add({
+            method: 'eth_call',
+            params: [
+              { to: canonicalAddress(contract), data: BALANCE_OF + wordOfAddress(effect.wallet).slice(2) },
+              'latest',
+            ],
+          }),
+    estimate: questions.add({ method: 'eth_estimateGas', params: [transaction] }),
+    simulation: questions.add({ method: 'eth_call', params: [transaction, 'latest'] }),
+  };
+}
+
+/** What is left per (address, asset) and per signer while the batch is judged in order. */
+class Budget {
+  readonly #config: PlanConfig;
+  readonly #context: PlanContext;
+  readonly #gasPerOpen: bigint;
+  readonly #taken = new Map<string, bigint>();
+  readonly #sealed = new Map<string, number>();
+
+  constructor(config: PlanConfig, context: PlanContext, gasPerOpen: bigint) {
+    this.#config = config;
+    this.#context = context;
+    this.#gasPerOpen = gasPerOpen;
+  }
+
+  open(signer: string): number {
+    const before = [...this.#context.openPerSigner].find(([address]) => canonicalAddress(address) === signer)?.[1] ?? 0;
+    return before + (this.#sealed.get(signer) ?? 0);
+  }
+
+  left(address: string, assetId: string, balance: bigint): bigint {
+    const inFlight = this.#context.inFlight
+      .filter((one) => one.assetId === assetId && canonicalAddress(one.wallet) === address)
+      .reduce((sum, one) => sum + one.amount, 0n);
+    return balance - inFlight - (this.#taken.get(`${address} ${assetId}`) ?? 0n);
+  }
+
+  /** Coin left for gas: what open transactions of this signer may still burn is set aside. */
+  coinLeft(signer: string, balance: bigint): bigint {
+    const before = this.open(signer) - (this.#sealed.get(signer) ?? 0);
+    return this.left(signer, this.#config.coinAssetId, balance) - BigInt(before) * this.#gasPerOpen;
+  }
+
+  take(address: string, assetId: string, amount: bigint): void {
+    const key = `${address} ${assetId}`;
+    this.#taken.set(key, (this.#taken.get(key) ?? 0n) + amount);
+  }
+
+  countSeal(signer: string): void {
+    this.#sealed.set(signer, (this.#sealed.get(signer) ?? 0) + 1);
+  }
+}
+
+interface Shown {
+  readonly coin: RpcResult | undefined;
+  readonly token: RpcResult | null | undefined;
+  readonly estimate: RpcResult | undefined;
+  readonly simulation: RpcResult | undefined;
+}
+
+function judge(
+  effect: EffectIntent,
+  config: PlanConfig,
+  budget: Budget,
+  reference: Header,
+  fees: Fees | null,
+  feeNeeded: bigint,
+  shown: Shown,
+): PlanVerdict {
+  const signer = canonicalAddress(effect.signer);
+  const wallet = canonicalAddress(effect.wallet);
+  if (effect.call === null && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `a plain transfer leaves its signer ${signer}, not the wallet ${wallet}`);
+  }
+  if (budget.open(signer) >= config.inFlightPerSignerMax) {
+    return wait('SIGNER_FULL', `${config.inFlightPerSignerMax} transactions of ${signer} are open`);
+  }
+  if (fees === null) {
+    return wait(
+      'FEE_ABOVE_CAP',
+      `the market asks ${feeNeeded} wei per gas; the cap is ${config.feeCapWei}, less room for bumps and a cancel`,
+    );
+  }
+  const coinBalance = quantityIn(shown.coin);
+  if (coinBalance === null) return wait('NODE_DOWN', `no coin balance: ${faultOf(shown.coin)}`);
+  const value = bodyOf(effect).value;
+  const coinLeft = budget.coinLeft(signer, coinBalance);
+  const isCoin = effect.asset.contract === null;
+  if (!isCoin) {
+    const balance = tokenBalance(shown.token);
+    if (balance === null) return wait('NODE_DOWN', `no token balance: ${faultOf(shown.token ?? undefined)}`);
+    const left = budget.left(wallet, effect.asset.id, balance);
+    if (left < effect.amount) return insufficient(effect, wallet, left, effect.amount);
+  }
+  if (coinLeft < value) return insufficient(effect, signer, coinLeft, value);
+
+  const refusal = simulationRefusal(effect, shown.simulation) ?? simulationRefusal(null, shown.estimate);
+  if (refusal !== null) return refusal;
+  const estimate = quantityIn(shown.estimate);
+  if (estimate === null) return wait('NODE_DOWN', `no gas estimate: ${faultOf(shown.estimate)}`);
+  const gasLimit = gasLimitOf(estimate);
+  if (gasLimit > config.gasLimitCap) {
+    return wait('GAS_ABOVE_CAP', `it needs ${gasLimit} gas, the cap is ${config.gasLimitCap}`);
+  }
+  const gasCost = gasLimit * fees.maxFeePerGas;
+  if (coinLeft < value + gasCost) {
+    return wait('GAS_SHORT', `${signer} has ${coinLeft} wei left, gas and value may take ${value + gasCost}: fund it`);
+  }
+
+  budget.countSeal(signer);
+  budget.take(signer, config.coinAssetId, value + gasCost);
+  if (!isCoin) budget.take(wallet, effect.asset.id, effect.amount);
+  return {
+    verdict: 'ready',
+    plan: {
+      gasLimit: gasLimit.toString(),
+      maxFeePerGas: fees.maxFeePerGas.toString(),
+      maxPriorityFeePerGas: fees.maxPriorityFeePerGas.toString(),
+      reference: { number: reference.number.toString(), hash: reference.hash },
+    },
+  };
+}
+
+function insufficient(effect: EffectIntent, address: string, left: bigint, needed: bigint): PlanVerdict {
+  const shown = left < 0n ? 0n : left;
+  return wait(
+    'ONCHAIN_INSUFFICIENT',
+    `${address} has ${shown} units of ${effect.asset.code} left, ${needed} are needed: fund it`,
+  );
+}
+
+function tokenBalance(result: RpcResult | null | undefined): bigint | null {
+  if (result?.kind !== 'result' || typeof result.value !== 'string') return null;
+  return /^0x[0-9a-fA-F]{64}$/.test(result.value) ? BigInt(result.value) : null;
+}
+
+const REVERTED =
+  /revert|invalid opcode|out of gas|gas required exceeds|insufficient (?:funds|balance)|stack|invalid jump/i;
+const FALSE_WORD = /^0x0{64}$/;
+
+/** `null`: nothing against it. An error that is not the contract's own speaks of the node. */
+function simulationRefusal(effect: EffectIntent | null, result: RpcResult | undefined): PlanVerdict | null {
+  if (result?.kind === 'error') {
+    if (result.code === 3 || REVERTED.test(result.message)) return wait('SIMULATION_REVERTED', result.message);
+    return wait('NODE_DOWN', `no simulation: ${faultOf(result)}`);
+  }
+  if (result?.kind !== 'result') return wait('NODE_DOWN', `no simulation: ${faultOf(result)}`);
+  const isTransfer = effect !== null && effect.call === null && effect.asset.contract !== null;
+  if (isTransfer && typeof result.value === 'string' && FALSE_WORD.test(result.value)) {
+    return wait('SIMULATION_REVERTED', 'the token answered false: it would move nothing and still burn gas');
+  }
+  return null;
+}

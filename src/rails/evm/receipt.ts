@@ -1,0 +1,88 @@
+/** Receipts: read strictly, and held against what the seal expects. Pure. */
+import type { Json } from '../../engine/rail.ts';
+import { field, hexOf, isArray, quantityOf, textOf } from './json.ts';
+import type { Expect, ExpectedLog } from './payload.ts';
+
+export interface ReceiptLog {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly data: string;
+}
+
+export interface Receipt {
+  readonly hash: string;
+  readonly succeeded: boolean;
+  readonly blockNumber: bigint;
+  readonly blockHash: string;
+  readonly from: string | null;
+  readonly gasUsed: bigint;
+  /** Wei: execution, and where a rollup says so, its share of the layer below. */
+  readonly cost: bigint;
+  readonly logs: readonly ReceiptLog[];
+}
+
+/** `null` for anything that is not a whole receipt: a missing figure is never taken for 0. */
+export function readReceipt(value: Json | undefined): Receipt | null {
+  const hash = hexOf(field(value, 'transactionHash'));
+  const status = quantityOf(field(value, 'status'));
+  const blockNumber = quantityOf(field(value, 'blockNumber'));
+  const blockHash = hexOf(field(value, 'blockHash'));
+  const gasUsed = quantityOf(field(value, 'gasUsed'));
+  const price = quantityOf(field(value, 'effectiveGasPrice'));
+  const rawLogs = field(value, 'logs');
+  if (hash === null || blockNumber === null || blockHash === null || gasUsed === null || price === null) return null;
+  if ((status !== 0n && status !== 1n) || !isArray(rawLogs)) return null;
+  const logs: ReceiptLog[] = [];
+  for (const raw of rawLogs) {
+    const log = readLog(raw);
+    if (log === null) return null;
+    logs.push(log);
+  }
+  return {
+    hash,
+    succeeded: status === 1n,
+    blockNumber,
+    blockHash,
+    from: hexOf(field(value, 'from')),
+    gasUsed,
+    cost: gasUsed * price + (quantityOf(field(value, 'l1Fee')) ?? 0n),
+    logs,
+  };
+}
+
+export function readLog(value: Json): ReceiptLog | null {
+  const address = hexOf(field(value, 'address'));
+  const data = hexOf(field(value, 'data'));
+  const topics = field(value, 'topics');
+  // `removed` marks a log of a block that left the chain.
+  if (address === null || data === null || !isArray(topics) || field(value, 'removed') === true) return null;
+  const read = topics.map(hexOf);
+  return read.every((topic) => topic !== null) ? { address, topics: read, data } : null;
+}
+
+/**
+ * Every expected log must be there, each by a log of its own: a multi-send that pays one person twice needs two. Taken
+ * in order; where that misses an arrangement it reports "not met", which a person then sees, never a false "met".
+ */
+export function expectMet(expect: Expect, receipt: Receipt): boolean {
+  const unused = new Set(receipt.logs);
+  return expect.logs.every((wanted) => {
+    const found = [...unused].find((log) => logMatches(wanted, log));
+    return found !== undefined && unused.delete(found);
+  });
+}
+
+function logMatches(wanted: ExpectedLog, log: ReceiptLog): boolean {
+  if (log.address !== wanted.address || log.topics.length !== wanted.topics.length) return false;
+  if (wanted.topics.some((topic, index) => topic !== null && topic !== log.topics[index])) return false;
+  if (wanted.data !== null && wanted.data !== log.data) return false;
+  if (wanted.minimum === null) return true;
+  const start = 2 + 64 * (wanted.minimumWord ?? 0);
+  const word = log.data.slice(start, start + 64);
+  return word.length === 64 && BigInt(`0x${word}`) >= wanted.minimum;
+}
+
+/** The message of a revert, where the node gave one. */
+export function causeOf(item: Json | undefined): string | null {
+  return textOf(field(field(item, 'error'), 'message'));
+}
