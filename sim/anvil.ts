@@ -210,6 +210,8 @@ function forget(child: ChildProcess): void {
 
 async function endChild(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  // While it runs it keeps nobody's process alive; its end is worth waiting for.
+  child.ref();
   const gone = once(child, 'exit');
   child.kill(signal);
   const patience = sleep(STOP_WAIT_MS, undefined, { ref: false }).then(() => child.kill('SIGKILL'));

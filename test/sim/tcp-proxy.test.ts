@@ -165,7 +165,7 @@ test('messages cut into single bytes are put together again, the naked answer to
   assert.deepEqual(bytewise(server, '430000000b434f4d4d4954005a0000000549'), ['C:COMMIT', 'Z:I']);
 });
 
-describe('before PostgreSQL', () => {
+describe('before a real PostgreSQL', () => {
   let proxy: TcpProxy;
   let direct: pg.Client;
   let proxiedUrl: string;
