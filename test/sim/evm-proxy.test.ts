@@ -3,6 +3,7 @@
  * and only when it did. Method: a real anvil, real sockets, and the chain asked directly for what really happened.
  */
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { keccak256, type Hex } from 'viem';
 import { type Anvil, startAnvil } from '../../sim/anvil.ts';
@@ -59,6 +60,15 @@ async function onChain(hash: Hex): Promise<boolean> {
   return isObject(await chain.rpc('eth_getTransactionReceipt', [hash]));
 }
 
+/** What the proxy does after its caller has gone takes its time on a busy machine. */
+async function comesOnChain(hash: Hex): Promise<boolean> {
+  for (let tries = 0; tries < 200; tries++) {
+    if (await onChain(hash)) return true;
+    await sleep(25);
+  }
+  return false;
+}
+
 test('without faults the proxy is transparent, batches, errors and nonsense included', async () => {
   assert.equal(await ask('eth_chainId', []), '0x7a69');
   const request = (id: Json, method: string): Json => ({ jsonrpc: '2.0', id, method, params: [] });
@@ -93,18 +103,17 @@ test('a hanging answer stays silent until the caller gives up, and the payment i
   node.script({ method: 'eth_sendRawTransaction', fault: { kind: 'lose_answer', how: 'hang' } });
   const body = { jsonrpc: '2.0', id: 1, method: 'eth_sendRawTransaction', params: [raw] };
   await assert.rejects(post(node.url, body, 300), { name: 'TimeoutError' });
-  assert.equal(await onChain(hash), true);
+  assert.equal(await comesOnChain(hash), true);
   assert.equal(node.counts.lose_answer, 1);
 });
 
 test('a delayed request arrives even after its caller has gone', async () => {
   const { raw, hash } = await signedPayment();
-  node.script({ method: 'eth_sendRawTransaction', fault: { kind: 'delay', ms: 400 } });
+  node.script({ method: 'eth_sendRawTransaction', fault: { kind: 'delay', ms: 1_000 } });
   const body = { jsonrpc: '2.0', id: 1, method: 'eth_sendRawTransaction', params: [raw] };
   await assert.rejects(post(node.url, body, 100), { name: 'TimeoutError' });
   assert.equal(await onChain(hash), false);
-  await new Promise((resolve) => setTimeout(resolve, 600));
-  assert.equal(await onChain(hash), true);
+  assert.equal(await comesOnChain(hash), true);
 
   node.script({ method: 'eth_chainId', fault: { kind: 'delay', ms: 150, what: 'answer' } });
   const startedAt = performance.now();
