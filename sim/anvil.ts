@@ -31,6 +31,9 @@ const DEV_MNEMONIC = 'test test test test test test test test test test test jun
 
 export type DevAccount = { readonly address: Address; readonly privateKey: Hex };
 
+/** `instant`: each transaction gets its block within milliseconds. `ticks`: at the block time. `manual`: only by `mine`. */
+export type Mining = 'instant' | 'ticks' | 'manual';
+
 export type AnvilOptions = {
   readonly port?: number;
   readonly chainId?: number;
@@ -38,8 +41,7 @@ export type AnvilOptions = {
   readonly slotsInEpoch?: number;
   /** A block at least this often (fractions allowed), so that finality moves on. Absent: only what `mining` says. */
   readonly blockTimeSec?: number;
-  /** `instant`: each transaction gets its block at once. `ticks`: only at the block time. `manual`: only by `mine`. */
-  readonly mining?: 'instant' | 'ticks' | 'manual';
+  readonly mining?: Mining;
   readonly accountCount?: number;
   readonly balanceEther?: number;
   readonly historyBlocks?: number;
@@ -52,6 +54,7 @@ export type Anvil = {
   readonly url: string;
   readonly chainId: number;
   readonly pid: number;
+  readonly mining: Mining;
   readonly accounts: readonly DevAccount[];
   rpc: Rpc;
   mine(blocks: number): Promise<void>;
@@ -108,6 +111,7 @@ function handle(child: ChildProcess, release: () => void, url: string, rpc: Rpc,
     url,
     chainId: options.chainId ?? CHAIN_ID,
     pid: child.pid ?? 0,
+    mining: options.mining ?? 'instant',
     accounts: devAccounts(options.accountCount ?? 10),
     rpc,
     mine: async (blocks) => {

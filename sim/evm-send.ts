@@ -52,7 +52,7 @@ export async function sendAs(chain: Anvil, privateKey: Hex, plain: PlainTransact
 /** Sends and waits for the receipt; throws when it says that the transaction reverted. */
 export async function sendAndMine(chain: Anvil, privateKey: Hex, plain: PlainTransaction): Promise<JsonObject> {
   const hash = await sendAs(chain, privateKey, plain);
-  if (!(await isMined(chain, hash))) await chain.rpc('evm_mine', []);
+  if (chain.mining === 'manual') await chain.mine(1);
   const receipt = await waitForReceipt(chain, hash);
   if (receipt.status !== '0x1') throw new Error(`${hash} reverted; ask the chain for its trace`);
   return receipt;
@@ -66,10 +66,6 @@ export async function waitForReceipt(chain: Anvil, hash: Hex): Promise<JsonObjec
     await sleep(RECEIPT_POLL_MS);
   }
   throw new Error(`no receipt of ${hash} within ${RECEIPT_WAIT_MS} ms: is anything mining?`);
-}
-
-async function isMined(chain: Anvil, hash: Hex): Promise<boolean> {
-  return isObject(await chain.rpc('eth_getTransactionReceipt', [hash]));
 }
 
 export type TokenWords = { readonly name?: string; readonly symbol?: string; readonly decimals?: number };

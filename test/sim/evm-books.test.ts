@@ -94,12 +94,12 @@ test('a movement is not final in a fresh block, becomes final, and is gone after
   const watched = await makeEvmBooks({ url: chain.url, tokens: [token], watch: [account(7).address] });
   const finals = async (): Promise<boolean[]> => (await watched.movements()).map((movement) => movement.final);
   assert.deepEqual(await finals(), []);
-  await sendAs(chain, account(6).privateKey, { to: account(7).address, value: 1n });
+  await sendAndMine(chain, account(6).privateKey, { to: account(7).address, value: 1n });
   assert.deepEqual(await finals(), [false]);
   await chain.mine(2);
   assert.deepEqual(await finals(), [true]);
 
-  await sendAs(chain, account(6).privateKey, { to: account(7).address, value: 2n });
+  await sendAndMine(chain, account(6).privateKey, { to: account(7).address, value: 2n });
   await chain.mine(1);
   assert.deepEqual(await finals(), [true, false]);
   await chain.rpc('anvil_reorg', [2, []]);
