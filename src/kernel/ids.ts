@@ -11,6 +11,7 @@
  *   DEP_CREDIT:{deposit}          a deposit's CREDIT
  *   DEP_FEE:{deposit}             its FEE
  *   DEP_SUSPENSE:{transfer}       an inflow that belongs to nobody
+ *   DEP_MOVE:{transfer}           a movement at our own wallets that credits nobody (funding, or no record of ours)
  *   DEP_CLAIM:{transfer}          two persons gave such an inflow to its owner
  *   DEP_REVERSAL:{deposit}        a credited deposit whose block left the chain
  *   GAS:{effect}                  the fee that a mined transaction burned, success or not
@@ -82,6 +83,7 @@ export const postingKey = {
   depositCredit: (depositId: string) => `DEP_CREDIT:${depositId}`,
   depositFee: (depositId: string) => `DEP_FEE:${depositId}`,
   depositSuspense: (transferId: bigint) => `DEP_SUSPENSE:${transferId}`,
+  depositMove: (transferId: bigint) => `DEP_MOVE:${transferId}`,
   depositClaim: (transferId: bigint) => `DEP_CLAIM:${transferId}`,
   depositReversal: (depositId: string) => `DEP_REVERSAL:${depositId}`,
   gas: (effectId: bigint) => `GAS:${effectId}`,

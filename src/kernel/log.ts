@@ -9,7 +9,16 @@ export interface Log {
 }
 
 /** Field names whose values are never written, wherever they stand. */
-export const REDACTED = ['authorization', 'api_key', 'apiKey', 'secret', 'password', 'private_key', 'privateKey', 'passphrase'];
+export const REDACTED = [
+  'authorization',
+  'api_key',
+  'apiKey',
+  'secret',
+  'password',
+  'private_key',
+  'privateKey',
+  'passphrase',
+];
 
 export function makeLog(level: string, destination?: { write(line: string): void }): Log {
   const options = {
@@ -28,7 +37,10 @@ export function makeLog(level: string, destination?: { write(line: string): void
 function textOfBigints(this: pino.Logger, args: Parameters<pino.LogFn>, method: pino.LogFn): void {
   const first: unknown = args[0];
   if (typeof first === 'object' && first !== null && !(first instanceof Error)) {
-    const fields = Object.entries(first).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]);
+    const fields = Object.entries(first).map(([key, value]: [string, unknown]) => [
+      key,
+      typeof value === 'bigint' ? value.toString() : value,
+    ]);
     method.apply(this, [Object.fromEntries(fields), ...args.slice(1)] as unknown as Parameters<pino.LogFn>);
     return;
   }

@@ -1,0 +1,523 @@
+/**
+ * Advancing: the worker's pass over one rail. claim(tx) → plan → seal(tx) → sign → store(tx) → send → record(tx) for what
+ * is pending; claim(tx) → look → record(tx) → and, where it helps, bump or the same bytes again → record(tx) for what is
+ * sealed. No transaction is open while anything is planned, signed, sent or looked at (W10).
+ *
+ * Batch-first throughout; sends run concurrently under the rail's limit. `advanceOnce` never overlaps itself in one
+ * process (re-entrancy), and that alone is not the defence: the lease holds across any number of processes (R3).
+ */
+import type { Pool } from '../db/pool.ts';
+import { InvariantBroken } from '../kernel/errors.ts';
+import * as limits from '../kernel/limits.ts';
+import { raiseAlert } from './alerts.ts';
+import { openCase } from './cases.ts';
+import type { EngineDeps } from './deps.ts';
+import { quarantineSigners } from './quarantine.ts';
+import type { Answer, PlanVerdict, Rail, SealedEffect, Signed, VariantKind } from './rail.ts';
+import { type Found, type Pass, record, type Recorded } from './record.ts';
+import { type Planned, sealPlanned, toIntent } from './seal.ts';
+import {
+  claimOne,
+  claimPending,
+  claimSealed,
+  type EffectRow,
+  type GiveBack,
+  giveBack,
+  loadEffects,
+  loadInFlight,
+  loadSignerLoad,
+  loadVariants,
+  raiseSends,
+  storeVariants,
+} from './store.ts';
+
+/** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
+const SEND_BY_PART = 0.25;
+
+export interface Advanced {
+  readonly pending: number;
+  readonly sealed: number;
+}
+
+/** One pass over a rail: what was claimed is advanced by one step. Answers how much there was to do. */
+export async function advanceOnce(deps: EngineDeps, rail: Rail): Promise<Advanced> {
+  const sealed = await deps.pool.tx('claim sealed', (tx) =>
+    claimSealed(tx, rail.name, limits.CLAIM_BATCH, deps.leaseMs),
+  );
+  if (sealed.length > 0) await advanceSealed(deps, rail, sealed);
+  const load = await loadSignerLoad(deps.pool, rail.name);
+  const cap = rail.capabilities.sequenced ? rail.capabilities.inFlightPerSignerMax : limits.CLAIM_BATCH;
+  const room = load.map((one) => ({ signer: one.signer, room: cap - one.open })).filter((one) => one.room > 0);
+  const pending = await deps.pool.tx('claim pending', (tx) => claimPending(tx, rail.name, room, deps.leaseMs));
+  if (pending.length > 0) await advancePending(deps, rail, pending);
+  return { pending: pending.length, sealed: sealed.length };
+}
+
+/** One effect at once, for people and webhooks: `busy` where somebody else has its lease. */
+export async function advanceEffect(deps: EngineDeps, effectId: bigint): Promise<'advanced' | 'busy' | 'gone'> {
+  const [effect] = await loadEffects(deps.pool, [effectId]);
+  if (effect === undefined) return 'gone';
+  const rail = deps.rails.get(effect.rail);
+  if (rail === undefined) throw new InvariantBroken(`no rail ${effect.rail}`);
+  const claimed = await deps.pool.tx('claim one', (tx) => claimOne(tx, effectId, deps.leaseMs));
+  if (claimed === 'busy') {
+    deps.counters.busy += 1;
+    return 'busy';
+  }
+  if (effect.state === 'PENDING') await advancePending(deps, rail, [effectId]);
+  else await advanceSealed(deps, rail, [effectId]);
+  return 'advanced';
+}
+
+async function advancePending(deps: EngineDeps, rail: Rail, ids: readonly bigint[]): Promise<void> {
+  const started = deps.ports.clock.monotonicMs();
+  const effects = (await loadEffects(deps.pool, ids)).filter((effect) => effect.state === 'PENDING');
+  const usable = await surveySigners(deps, rail, effects);
+  const inFlight = await loadInFlight(deps.pool, rail.name);
+  const openPerSigner = new Map((await loadSignerLoad(deps.pool, rail.name)).map((one) => [one.signer, one.open]));
+  const verdicts = await rail.plan(usable.map(toIntent), { inFlight, openPerSigner });
+  if (verdicts.length !== usable.length)
+    throw new InvariantBroken(`rail ${rail.name} planned ${verdicts.length} of ${usable.length}`);
+  const planned: Planned[] = [];
+  const waiting: { effect: EffectRow; verdict: PlanVerdict & { verdict: 'wait' } }[] = [];
+  usable.forEach((effect, index) => {
+    const verdict = verdicts[index];
+    if (verdict?.verdict === 'ready') planned.push({ effect, plan: verdict.plan });
+    else if (verdict?.verdict === 'wait') waiting.push({ effect, verdict });
+  });
+  await wait(deps, rail, waiting);
+  const sealed = await sealPlanned(deps.pool, rail, planned, deps.leaseMs);
+  deps.counters.sealed += sealed.length;
+  if (sealed.length === 0) return;
+  const tokens = new Map(effects.map((effect) => [effect.id, effect.leaseToken]));
+  const signed = await signAndStore(
+    deps,
+    rail,
+    sealed.map((one) => ({ sealed: one, kind: 'original' })),
+  );
+  const sendUntil = started + deps.leaseMs * SEND_BY_PART;
+  const found = await sendAll(
+    deps,
+    rail,
+    signed.map((one) => ({ ...one, sendNumber: 1 })),
+    sendUntil,
+  );
+  await record(
+    deps,
+    rail,
+    sealed.map((one): Pass => {
+      const answer = found.get(one.effectId);
+      return {
+        effectId: one.effectId,
+        token: tokens.get(one.effectId) ?? -1n,
+        found: answer === undefined ? [] : [answer],
+        nextAfterMs: rail.capabilities.lookEveryMs,
+      };
+    }),
+  );
+}
+
+/** A chain that shows more of a signer's sequence than we gave out: quarantine, before anything new is sealed. */
+async function surveySigners(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<EffectRow[]> {
+  if (rail.survey === undefined || effects.length === 0) return [...effects];
+  const signers = [...new Set(effects.map((effect) => effect.signer))].sort();
+  // Read before the chain is asked: our own seals in between only raise our counter.
+  const surveys = await rail.survey(signers);
+  const { rows } = await deps.pool.query<{ address: string; next_nonce: bigint }>(
+    'select address, next_nonce from payonce.signers where rail = $1 and address = any ($2::text[])',
+    [rail.name, signers],
+  );
+  const ours = new Map(rows.map((row) => [row.address, row.next_nonce]));
+  const strange = surveys.filter((one) => one.nonceHead !== null && one.nonceHead > (ours.get(one.signer) ?? 0n));
+  if (strange.length === 0) return [...effects];
+  const bad = new Set(strange.map((one) => one.signer));
+  await deps.pool.tx('quarantine', async (tx) => {
+    await giveBack(
+      tx,
+      effects
+        .filter((effect) => bad.has(effect.signer))
+        .map((effect) => ({
+          id: effect.id,
+          token: effect.leaseToken,
+          waitMs: limits.BACKOFF_MS_MAX,
+          reason: 'SIGNER_QUARANTINED',
+          counts: false,
+        })),
+    );
+    await quarantineSigners(
+      tx,
+      deps,
+      strange.map((one) => ({
+        rail: rail.name,
+        signer: one.signer,
+        reason: `the chain counts ${one.nonceHead}, we gave out ${ours.get(one.signer) ?? 0n}`,
+      })),
+    );
+  });
+  return effects.filter((effect) => !bad.has(effect.signer));
+}
+
+/** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14). */
+async function wait(
+  deps: EngineDeps,
+  rail: Rail,
+  waiting: readonly { effect: EffectRow; verdict: PlanVerdict & { verdict: 'wait' } }[],
+): Promise<void> {
+  if (waiting.length === 0) return;
+  const transient = (reason: string): boolean => reason === 'NODE_DOWN' || reason === 'SIGNER_FULL';
+  await deps.pool.tx('give back', async (tx) => {
+    const list: GiveBack[] = waiting.map(({ effect, verdict }) => ({
+      id: effect.id,
+      token: effect.leaseToken,
+      waitMs: Math.min(limits.BACKOFF_MS * 2 ** Math.min(effect.failures, 10), limits.BACKOFF_MS_MAX),
+      reason: `${verdict.reason}: ${verdict.detail}`.slice(0, 500),
+      counts: !transient(verdict.reason),
+    }));
+    await giveBack(tx, list);
+    const told = new Set<string>();
+    for (const { effect, verdict } of waiting) {
+      const key = `${rail.name}:${verdict.reason}:${effect.wallet}`;
+      if (verdict.alert && !told.has(key)) {
+        told.add(key);
+        await raiseAlert(
+          tx,
+          verdict.reason.toLowerCase(),
+          key,
+          `${verdict.reason} at ${effect.wallet}: ${verdict.detail}`,
+          deps.log,
+        );
+      }
+      if (verdict.reason === 'SIMULATION_REVERTED' && effect.failures + 1 >= limits.PLAN_FAILURES_MAX) {
+        await openCase(tx, deps.makeId, {
+          kind: 'plan_fails',
+          severity: 2,
+          subjectKey: `effect:${effect.id}`,
+          effectId: effect.id,
+          partnerId: effect.partnerId,
+          assetId: effect.asset.id,
+          amount: effect.amount,
+          summary: `${effect.subjectType} ${effect.subjectId} cannot be planned: ${verdict.detail}. Nothing was sealed; it may be cancelled.`,
+        });
+      }
+    }
+  });
+}
+
+interface ToSign {
+  readonly sealed: SealedEffect;
+  readonly kind: VariantKind;
+}
+interface ToSend {
+  readonly sealed: SealedEffect;
+  readonly signed: Signed | null;
+}
+
+/** DURABLE: every signed variant, before it is sent. A signature that fails leaves its effect to the next pass. */
+async function signAndStore(deps: EngineDeps, rail: Rail, list: readonly ToSign[]): Promise<ToSend[]> {
+  if (rail.sign === undefined || rail.specify === undefined)
+    return list.map((one) => ({ sealed: one.sealed, signed: null }));
+  const signed = await Promise.all(
+    list.map(async ({ sealed, kind }) => {
+      try {
+        return { sealed, signed: await signOne(rail, sealed, kind) };
+      } catch (error) {
+        deps.log.warn({ err: error, effect_id: sealed.effectId, kind }, 'a variant could not be signed');
+        return null;
+      }
+    }),
+  );
+  const good = signed.filter((one) => one !== null);
+  await deps.pool.tx('store variants', (tx) =>
+    storeVariants(
+      tx,
+      good.map((one) => ({ effectId: one.sealed.effectId, signed: one.signed })),
+    ),
+  );
+  return good;
+}
+
+async function signOne(rail: Rail, sealed: SealedEffect, kind: VariantKind): Promise<Signed> {
+  if (rail.sign === undefined || rail.specify === undefined)
+    throw new InvariantBroken(`rail ${rail.name} does not sign`);
+  return rail.sign(sealed, await rail.specify(sealed, kind));
+}
+
+/** Sends concurrently under the rail's limit; what is too late on our own clock is not sent. */
+async function sendAll(
+  deps: EngineDeps,
+  rail: Rail,
+  list: readonly (ToSend & { sendNumber: number })[],
+  sendUntilMs: number,
+): Promise<Map<bigint, Found>> {
+  const found = new Map<bigint, Found>();
+  const queue = [...list];
+  async function sendNext(): Promise<void> {
+    for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
+      if (deps.ports.clock.monotonicMs() >= sendUntilMs) continue;
+      deps.counters.sends += 1;
+      const answer = await rail.send(one.sealed, one.signed);
+      found.set(one.sealed.effectId, {
+        answer,
+        observation: readSafely(deps, rail, answer, one.sealed),
+        sendNumber: one.sendNumber,
+      });
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(rail.capabilities.sendConcurrencyMax, list.length) }, sendNext));
+  return found;
+}
+
+/** A reader that throws on an odd answer has read nothing: unreadable, never "no". */
+function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed: SealedEffect): Found['observation'] {
+  try {
+    return rail.read(answer, sealed);
+  } catch (error) {
+    deps.log.warn({ err: error, effect_id: sealed.effectId }, 'an answer could not be read');
+    return {
+      kind: 'unreadable',
+      source: answer.source,
+      operator: answer.operator,
+      witness: false,
+      objectId: null,
+      detail: 'the reader failed on it',
+      cost: null,
+    };
+  }
+}
+
+async function advanceSealed(deps: EngineDeps, rail: Rail, ids: readonly bigint[]): Promise<void> {
+  const started = deps.ports.clock.monotonicMs();
+  const effects = await loadEffects(deps.pool, ids);
+  const variants = await loadVariants(
+    deps.pool,
+    effects.map((effect) => effect.id),
+  );
+  const sealed = effects.map((effect) => toSealed(effect, variants.get(effect.id) ?? []));
+  const looked = await rail.look(sealed);
+  const recorded = await record(
+    deps,
+    rail,
+    effects.map(
+      (effect, index): Pass => ({
+        effectId: effect.id,
+        token: effect.leaseToken,
+        found: (looked[index] ?? []).map((answer) => ({
+          answer,
+          observation: readSafely(deps, rail, answer, sealed[index] ?? toSealed(effect, [])),
+          sendNumber: effect.sendCount,
+        })),
+        nextAfterMs: null,
+      }),
+    ),
+  );
+  const open = effects.flatMap((effect, index) => {
+    const result = recorded.get(effect.id);
+    const one = sealed[index];
+    return result?.leased === true && one !== undefined && effect.state === 'SEALED'
+      ? [{ effect, sealed: one, result }]
+      : [];
+  });
+  const resting = effects.filter((effect) => recorded.get(effect.id)?.leased === true && effect.state !== 'SEALED');
+  const steps = open.map((one) => ({ ...one, step: nextStep(rail, one.effect, one.sealed, one.result) }));
+  const idle = steps.filter((one) => one.step === 'rest');
+  await deps.pool.tx('give back', (tx) =>
+    giveBack(
+      tx,
+      [...idle.map((one) => one.effect), ...resting].map((effect) => ({
+        id: effect.id,
+        token: effect.leaseToken,
+        waitMs: restMs(rail, effect),
+        reason: null,
+        counts: false,
+      })),
+    ),
+  );
+  await sendAgain(
+    deps,
+    rail,
+    steps.filter((one) => one.step !== 'rest'),
+    started + deps.leaseMs * SEND_BY_PART,
+  );
+}
+
+type Step = 'rest' | 'resend' | 'bump' | 'cancel';
+
+/** What helps a sealed effect that is not final: nothing, the same bytes again, higher fees, or an operator's cancel. */
+function nextStep(rail: Rail, effect: EffectRow, sealed: SealedEffect, recorded: Recorded): Step {
+  if (effect.noSend) return 'rest';
+  const { capabilities } = rail;
+  const since =
+    effect.lastSentAt === null ? Number.POSITIVE_INFINITY : effect.now.getTime() - effect.lastSentAt.getTime();
+  const cancelling = sealed.variants.some((one) => one.kind === 'cancel');
+  if (sealed.variants.length === 0 && rail.sign !== undefined) return effect.wanted === 'cancel' ? 'cancel' : 'resend';
+  if (effect.wanted === 'cancel' && !cancelling) return 'cancel';
+  if (effect.wanted === 'bump' && rail.sign !== undefined) return cancelling ? 'cancel' : 'bump';
+  if (effect.wanted === 'ask') return 'resend';
+  if (recorded.effect.includedAt !== null && recorded.decision.act === 'wait' && since < capabilities.decideWithinMs)
+    return 'rest';
+  if (since < capabilities.resendAfterMs) return 'rest';
+  const bumps = sealed.variants.filter((one) => one.kind === 'bump').length;
+  const stuck = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
+  if (
+    rail.sign !== undefined &&
+    capabilities.bumpAfterMs !== null &&
+    !cancelling &&
+    bumps < capabilities.bumpsMax &&
+    stuck > capabilities.bumpAfterMs * (bumps + 1)
+  )
+    return 'bump';
+  return 'resend';
+}
+
+/** An effect at rest is looked at again soon while it is young and less often as it ages; a bumped nonce stays hot. */
+function restMs(rail: Rail, effect: EffectRow): number {
+  const age = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
+  return Math.min(
+    rail.capabilities.lookEveryMs * (1 + Math.floor(age / rail.capabilities.decideWithinMs)),
+    limits.BACKOFF_MS_MAX,
+  );
+}
+
+async function sendAgain(
+  deps: EngineDeps,
+  rail: Rail,
+  steps: readonly { effect: EffectRow; sealed: SealedEffect; step: Step }[],
+  sendUntilMs: number,
+): Promise<void> {
+  if (steps.length === 0) return;
+  const toSign = steps.filter(
+    (one) => one.step === 'bump' || one.step === 'cancel' || one.sealed.variants.length === 0,
+  );
+  const signed = new Map(
+    (
+      await signAndStore(
+        deps,
+        rail,
+        toSign.map((one) => ({ sealed: one.sealed, kind: variantKind(one) })),
+      )
+    ).map((one) => [one.sealed.effectId, one.signed]),
+  );
+  const window = keyWindowMs(rail);
+  const raised = await raise(
+    deps.pool,
+    steps.filter((one) => rail.sign === undefined || signed.has(one.effect.id) || one.sealed.variants.length > 0),
+    deps.leaseMs,
+    window,
+  );
+  const sends = steps.flatMap((one) => {
+    const sendNumber = raised.get(one.effect.id);
+    if (sendNumber === undefined) return [];
+    return [
+      { sealed: one.sealed, signed: signed.get(one.effect.id) ?? one.sealed.variants.at(-1) ?? null, sendNumber },
+    ];
+  });
+  const found = await sendAll(deps, rail, sends, sendUntilMs);
+  await deps.pool.tx('wishes done', async (tx) => {
+    await tx.query('update payonce.effects set wanted = null where id = any ($1::bigint[]) and wanted is not null', [
+      [...found.keys()],
+    ]);
+  });
+  await record(
+    deps,
+    rail,
+    steps.map((one): Pass => {
+      const answer = found.get(one.effect.id);
+      return {
+        effectId: one.effect.id,
+        token: one.effect.leaseToken,
+        found: answer === undefined ? [] : [answer],
+        nextAfterMs: restMs(rail, one.effect),
+      };
+    }),
+  );
+}
+
+function variantKind(one: { sealed: SealedEffect; step: Step }): VariantKind {
+  if (one.step === 'cancel') return 'cancel';
+  return one.step === 'bump' ? 'bump' : 'original';
+}
+
+async function raise(
+  pool: Pool,
+  steps: readonly { effect: EffectRow; step: Step }[],
+  sendForMs: number,
+  window: number | null,
+): Promise<Map<bigint, number>> {
+  return pool.tx('raise', async (tx) => {
+    const toItem = (one: { effect: EffectRow }): { id: bigint; token: bigint } => ({
+      id: one.effect.id,
+      token: one.effect.leaseToken,
+    });
+    const plain = await raiseSends(
+      tx,
+      steps.filter((one) => one.step !== 'cancel').map(toItem),
+      sendForMs,
+      window,
+      true,
+    );
+    const cancels = await raiseSends(
+      tx,
+      steps.filter((one) => one.step === 'cancel').map(toItem),
+      sendForMs,
+      window,
+      false,
+    );
+    return new Map([...plain, ...cancels]);
+  });
+}
+
+/** `first_sent_at + least(keyRetention/2, keyRetention − lateness)`; afterwards the same key may be a new payment. */
+function keyWindowMs(rail: Rail): number | null {
+  const { keyRetentionMs, latenessMs, keyed } = rail.capabilities;
+  if (!keyed) return 0;
+  if (keyRetentionMs === null) return null;
+  return Math.min(keyRetentionMs / 2, keyRetentionMs - (latenessMs ?? 0));
+}
+
+export function toSealed(effect: EffectRow, variants: readonly Signed[]): SealedEffect {
+  if (effect.identity === null || effect.payload === null || effect.sealedAt === null)
+    throw new InvariantBroken(`effect ${effect.id} is not sealed`);
+  return {
+    ...toIntent(effect),
+    seal: {
+      identity: effect.identity,
+      payload: effect.payload,
+      expect: effect.expect,
+      signer: effect.signer,
+      nonce: effect.nonce,
+    },
+    plan: effect.plan ?? {},
+    variants,
+    sealedAt: effect.sealedAt,
+  };
+}
+
+const LONG_STAYS = `select e.id, e.subject_type, e.subject_id, e.amount, e.asset_id, e.identity
+from payonce.effects e
+where e.rail = $1
+  and ((e.state = 'SEALED' and e.sealed_at < payonce.now() - make_interval(secs => $2::float8 / 1000))
+    or (e.state = 'PENDING' and e.created_at < payonce.now() - make_interval(secs => $2::float8 / 1000)))
+order by e.id
+limit 1000`;
+
+/** R5: an item that stays too long is alerted once per item and stay; it is never returned to the queue by a timer. */
+export async function watchLongStays(deps: EngineDeps, rail: Rail, afterMs = limits.LONG_STAY_MS): Promise<number> {
+  const { rows } = await deps.pool.query<{
+    id: bigint;
+    subject_type: string;
+    subject_id: string;
+    amount: bigint;
+    asset_id: string;
+    identity: string | null;
+  }>(LONG_STAYS, [rail.name, afterMs]);
+  for (const row of rows) {
+    await raiseAlert(
+      deps.pool,
+      'long_stay',
+      `effect:${row.id}`,
+      `${row.subject_type} ${row.subject_id}: ${row.amount} units of ${row.asset_id} under way for too long (${row.identity ?? 'not sealed'})`,
+      deps.log,
+    );
+  }
+  return rows.length;
+}

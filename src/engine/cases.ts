@@ -1,0 +1,80 @@
+/**
+ * Cases: what cannot be proved goes to a person, with all that is known.
+ *
+ * One open case per (kind, subject). Opening it again refreshes `last_seen_at` and may only raise its severity. The verbs
+ * on a case stand in `adjudicate.ts`; closing here is the machine's own, when the doubt has gone.
+ */
+import type { Query } from '../db/pool.ts';
+import type { MakeId } from '../kernel/ids.ts';
+
+export const CASE_KINDS = {
+  undecided: 'neither settled nor released within the time that the rail needs to decide',
+  contradiction: 'a released effect was proved to have moved money while another one of its subject lives',
+  books_refused: 'a verdict could not be booked five times in a row',
+  moved_otherwise: 'our payload was mined without the log that was meant',
+  signer_quarantined: 'the chain shows a use of our nonce that we did not sign',
+  plan_fails: 'the payment cannot be planned: simulation or checks fail again and again',
+  told_failed: 'testimony came after the partner had been told that it failed',
+  broken_finality: 'the chain took back what it had called final',
+  after_release: 'the subject needs a person after its effect was released',
+  unmatched_inbound: 'an inbound event that belongs to nothing we know',
+  unknown_movement: 'money moved at our own addresses without a record of ours',
+  deposit_reversed: 'a credited deposit was reversed',
+  database_changed: 'the database is not the one that was signed off',
+} as const;
+export type CaseKind = keyof typeof CASE_KINDS;
+
+export interface NewCase {
+  readonly kind: CaseKind;
+  /** 1 look when you can · 2 today · 3 now. */
+  readonly severity: 1 | 2 | 3;
+  /** What it is about; one open case per kind and subject key. */
+  readonly subjectKey: string;
+  readonly effectId?: bigint | undefined;
+  readonly partnerId?: string | undefined;
+  readonly assetId?: string | undefined;
+  readonly amount?: bigint | undefined;
+  readonly summary: string;
+}
+
+const OPEN = `insert into payonce.cases (id, kind, severity, subject_key, effect_id, partner_id, asset_id, amount, summary)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+on conflict (kind, subject_key) where closed_at is null
+do update set last_seen_at = payonce.now(), severity = greatest(payonce.cases.severity, excluded.severity)
+returning id`;
+
+const CLOSE_FOR_EFFECT = `update payonce.cases
+set closed_at = payonce.now(), closed_how = $3
+where effect_id = any ($1::bigint[])
+  and kind = any ($2::text[])
+  and closed_at is null
+returning id`;
+
+/** Opens a case or refreshes the open one. Durable with the caller's commit. */
+export async function openCase(query: Query, makeId: MakeId, one: NewCase): Promise<string> {
+  const { rows } = await query.query<{ id: string }>(OPEN, [
+    makeId('case'),
+    one.kind,
+    one.severity,
+    one.subjectKey,
+    one.effectId ?? null,
+    one.partnerId ?? null,
+    one.assetId ?? null,
+    one.amount ?? null,
+    one.summary,
+  ]);
+  const id = rows[0]?.id;
+  if (id === undefined) throw new Error('a case was opened without an id');
+  return id;
+}
+
+/** Closes cases whose doubt has gone by itself (the effect ended). */
+export async function closeCases(
+  query: Query,
+  effectIds: readonly bigint[],
+  kinds: readonly CaseKind[],
+  how: string,
+): Promise<number> {
+  if (effectIds.length === 0) return 0;
+  return (await query.query(CLOSE_FOR_EFFECT, [effectIds, kinds, how])).rowCount;
+}

@@ -1,0 +1,28 @@
+/** What the engine's parts share: made once by `makeEngine`, passed first. Data only. */
+import type { Pool } from '../db/pool.ts';
+import type { MakeId } from '../kernel/ids.ts';
+import type { Log } from '../kernel/log.ts';
+import type { Ports } from '../kernel/ports.ts';
+import type { Chart } from '../ledger/accounts.ts';
+import type { Flow } from './flow.ts';
+import type { Rail } from './rail.ts';
+
+/** Counted in process, shown as metrics (W2, W12, R17). */
+export interface Counters {
+  alreadyTransitioned: number;
+  busy: number;
+  sends: number;
+  sealed: number;
+}
+
+export interface EngineDeps {
+  readonly pool: Pool;
+  readonly ports: Ports;
+  readonly log: Log;
+  readonly makeId: MakeId;
+  readonly chart: Chart;
+  readonly flows: ReadonlyMap<string, Flow>;
+  readonly rails: ReadonlyMap<string, Rail>;
+  readonly counters: Counters;
+  readonly leaseMs: number;
+}

@@ -1,0 +1,54 @@
+/**
+ * What the engine asks of a flow. A flow knows no rail and no other flow; it says what an end means for its own subject:
+ * which postings, which events, and, after a release, what comes next. It is asked in batches, inside the settling
+ * transaction, and must not touch the effects itself.
+ */
+import type { Tx } from '../db/pool.ts';
+import type { LedgerItem } from '../ledger/post.ts';
+import type { NewEvent } from '../outbox/emit.ts';
+import type { EvidenceKind } from './effect.ts';
+import type { EffectRow } from './store.ts';
+
+export interface EndedEffect {
+  readonly effect: EffectRow;
+  readonly kind: EvidenceKind;
+  /** The rail's object that ended it (a transaction hash), for display. */
+  readonly objectId: string | null;
+  readonly detail: string;
+}
+
+export interface Outcome {
+  readonly items: readonly LedgerItem[];
+  readonly events: readonly NewEvent[];
+}
+
+/** After a dead release: try again (a successor, with a hold of its own), tell the partner its end, or ask a person. */
+export type Then =
+  | { readonly step: 'again' }
+  | { readonly step: 'fail' | 'cancelled'; readonly reason: string }
+  | { readonly step: 'review'; readonly why: string };
+
+export interface Flow {
+  readonly subjectType: string;
+  /** What settling posts and emits. Each posting carries the effect's id and closes its hold (`currentHold`). */
+  settled(tx: Tx, ended: readonly EndedEffect[]): Promise<Outcome>;
+  /** The policy after a release, one per effect, in order. Pure. */
+  afterRelease(ended: EndedEffect): Then;
+  /** Events of the end or of the wait that `afterRelease` chose. */
+  released(tx: Tx, ended: readonly (EndedEffect & { readonly next: Then })[]): Promise<readonly NewEvent[]>;
+  /** Events when an effect is first seen included, or no longer. */
+  shown(
+    tx: Tx,
+    effects: readonly { readonly effect: EffectRow; readonly included: boolean; readonly objectId: string | null }[],
+  ): Promise<readonly NewEvent[]>;
+  /** Events when a released effect turned out to have moved after all. */
+  reopened(tx: Tx, effects: readonly EffectRow[]): Promise<readonly NewEvent[]>;
+  /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
+  holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
+}
+
+/** The hold that stands for this effect now: a re-opened effect has one of its own. */
+export function currentHold(effect: Pick<EffectRow, 'holdKey' | 'reopens'>): string | null {
+  if (effect.holdKey === null) return null;
+  return effect.reopens === 0 ? effect.holdKey : `${effect.holdKey}:reopened:${effect.reopens}`;
+}

@@ -1,0 +1,48 @@
+/**
+ * Quarantine of a signer: the chain shows a use of its sequence that we did not sign. No new seals until a person has
+ * matched its transfers; looks, re-sends, bumps and cancels of what is sealed go on (design §4).
+ */
+import type { Tx } from '../db/pool.ts';
+import { raiseAlert } from './alerts.ts';
+import { openCase } from './cases.ts';
+import type { EngineDeps } from './deps.ts';
+
+const QUARANTINE = `update payonce.signers
+set quarantined_at = payonce.now(), quarantine_reason = $3
+where rail = $1
+  and address = $2
+  and quarantined_at is null`;
+
+const LIFT = `update payonce.signers
+set quarantined_at = null, quarantine_reason = null, next_nonce = greatest(next_nonce, $3::bigint)
+where rail = $1
+  and address = $2
+  and quarantined_at is not null`;
+
+export async function quarantineSigners(
+  tx: Tx,
+  deps: Pick<EngineDeps, 'makeId' | 'log'>,
+  list: readonly { rail: string; signer: string; reason: string }[],
+): Promise<void> {
+  for (const one of [...list].sort((left, right) => (left.signer < right.signer ? -1 : 1))) {
+    const { rowCount } = await tx.query(QUARANTINE, [one.rail, one.signer, one.reason]);
+    if (rowCount === 0) continue;
+    await openCase(tx, deps.makeId, {
+      kind: 'signer_quarantined',
+      severity: 3,
+      subjectKey: `${one.rail}:${one.signer}`,
+      summary: `Wallet ${one.signer} sends nothing new: ${one.reason}. Match its transfers on the chain, then release it.`,
+    });
+    await raiseAlert(tx, 'signer_quarantined', `${one.rail}:${one.signer}`, one.reason, deps.log);
+  }
+}
+
+/** An operator has matched the signer's transfers; `nonceHead` is the chain's count, so that no used place is given out. */
+export async function liftQuarantine(
+  tx: Tx,
+  rail: string,
+  signer: string,
+  nonceHead: bigint,
+): Promise<'lifted' | 'not_quarantined'> {
+  return (await tx.query(LIFT, [rail, signer, nonceHead])).rowCount === 1 ? 'lifted' : 'not_quarantined';
+}

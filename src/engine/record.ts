@@ -1,0 +1,404 @@
+/**
+ * Recording: what a pass found becomes answers, evidence and, where it decides, an end. One transaction for a batch.
+ *
+ * Raw answers, testimony and settlement share one commit. Testimony is stored whatever the effect's state and whoever
+ * brings it, also a stale worker (design §1, 6); a no counts only under the lease. A verdict that cannot be booked never
+ * takes its neighbours with it: the batch is tried again one by one, and what fails alone keeps its answers and testimony,
+ * and after five times is a case.
+ *
+ * Lock order: effects by id, then what `settle.ts` takes.
+ */
+import { createHash } from 'node:crypto';
+import type { Tx } from '../db/pool.ts';
+import { InvariantBroken, PayonceError } from '../kernel/errors.ts';
+import * as limits from '../kernel/limits.ts';
+import { emit } from '../outbox/emit.ts';
+import { openCase } from './cases.ts';
+import { classify, decide, type Decision } from './classify.ts';
+import type { Evidence, Facts } from './effect.ts';
+import type { EngineDeps } from './deps.ts';
+import type { Answer, Observation, Rail, RailCost } from './rail.ts';
+import { settleBatch, type Verdict } from './settle.ts';
+import {
+  type EffectRow,
+  giveBack,
+  loadEvidence,
+  lockEffects,
+  type NewAnswer,
+  type NewEvidence,
+  storeAnswers,
+  type StoredEvidence,
+  storeEvidence,
+} from './store.ts';
+
+export interface Found {
+  readonly answer: Answer;
+  readonly observation: Observation;
+  readonly sendNumber: number;
+}
+export interface Pass {
+  readonly effectId: bigint;
+  /** The lease under which the answers were got. */
+  readonly token: bigint;
+  readonly found: readonly Found[];
+  /** Ends the lease with this wait; `null` keeps it (more calls follow under it). */
+  readonly nextAfterMs: number | null;
+  readonly reason?: string;
+}
+export interface Recorded {
+  readonly effect: EffectRow;
+  readonly decision: Decision;
+  /** Somebody else ended it first. */
+  readonly lost: boolean;
+  /** The lease is still ours. */
+  readonly leased: boolean;
+}
+
+/** Records a batch of passes of one rail. Durable on return. */
+export async function record(deps: EngineDeps, rail: Rail, passes: readonly Pass[]): Promise<Map<bigint, Recorded>> {
+  if (passes.length === 0) return new Map();
+  try {
+    return await deps.pool.tx('record', (tx) => recordIn(tx, deps, rail, passes, true));
+  } catch (error) {
+    if (error instanceof PayonceError && (error.code === 'PO_DB_COMMIT_UNKNOWN' || error.code === 'PO_DB_UNAVAILABLE'))
+      throw error;
+    if (passes.length > 1) {
+      deps.log.warn({ err: error, passes: passes.length }, 'a batch could not be booked; trying one by one');
+      const all = new Map<bigint, Recorded>();
+      for (const pass of passes) for (const [id, one] of await record(deps, rail, [pass])) all.set(id, one);
+      return all;
+    }
+    return poison(deps, rail, passes, error);
+  }
+}
+
+/** The verdict fails alone: its answers and testimony are committed without it. */
+async function poison(
+  deps: EngineDeps,
+  rail: Rail,
+  passes: readonly Pass[],
+  error: unknown,
+): Promise<Map<bigint, Recorded>> {
+  const [pass] = passes;
+  if (pass === undefined) return new Map();
+  deps.log.error({ err: error, effect_id: pass.effectId }, 'a verdict could not be booked; its testimony is kept');
+  return deps.pool.tx('record testimony', async (tx) => {
+    const recorded = await recordIn(tx, deps, rail, [{ ...pass, nextAfterMs: null }], false);
+    const effect = recorded.get(pass.effectId)?.effect;
+    if (effect === undefined) return recorded;
+    const failures = effect.failures + 1;
+    await giveBack(tx, [
+      {
+        id: effect.id,
+        token: pass.token,
+        waitMs: limits.BACKOFF_MS * 2 ** Math.min(failures, 6),
+        reason: `BOOKS_REFUSED: ${message(error)}`,
+        counts: true,
+      },
+    ]);
+    if (failures >= limits.SETTLE_FAILURES_MAX) {
+      await openCase(tx, deps.makeId, {
+        kind: 'books_refused',
+        severity: 3,
+        subjectKey: `effect:${effect.id}`,
+        effectId: effect.id,
+        partnerId: effect.partnerId,
+        assetId: effect.asset.id,
+        amount: effect.amount,
+        summary: `A verdict could not be booked: ${message(error)}`,
+      });
+    }
+    return recorded;
+  });
+}
+
+function message(error: unknown): string {
+  return error instanceof Error ? error.message.slice(0, 300) : String(error);
+}
+
+interface Judged {
+  readonly pass: Pass;
+  readonly effect: EffectRow;
+  readonly fresh: boolean;
+  readonly evidence: readonly Evidence[];
+  readonly decision: Decision;
+  readonly stored: readonly StoredEvidence[];
+}
+
+async function recordIn(
+  tx: Tx,
+  deps: EngineDeps,
+  rail: Rail,
+  passes: readonly Pass[],
+  decides: boolean,
+): Promise<Map<bigint, Recorded>> {
+  const byId = new Map(passes.map((pass) => [pass.effectId, pass]));
+  const rows = await lockEffects(tx, [...byId.keys()]);
+  const known = await loadEvidence(
+    tx,
+    rows.map((row) => row.id),
+  );
+  const judged = rows.map((effect): Judged => {
+    const pass = byId.get(effect.id);
+    if (pass === undefined) throw new InvariantBroken('a row that was not asked for');
+    return judge(rail, effect, pass, known.get(effect.id) ?? []);
+  });
+  await storeAnswers(
+    tx,
+    judged.flatMap((one) => one.pass.found.map((found, index) => toAnswerRow(one, found, index))),
+  );
+  const evidenceIds = await storeNew(tx, judged);
+
+  const verdicts: Verdict[] = [];
+  for (const one of judged) {
+    if (!decides) continue;
+    const verdict = toVerdict(one, evidenceIds, rail);
+    if (verdict !== null) verdicts.push(verdict);
+  }
+  const ended = await settleBatch(tx, deps, rail, verdicts);
+  await showInclusion(tx, deps, judged, ended);
+  await openCases(tx, deps, judged);
+  const leftOpen = judged.filter((one) => one.fresh && one.pass.nextAfterMs !== null && !ended.has(one.effect.id));
+  await giveBack(
+    tx,
+    leftOpen.map((one) => ({
+      id: one.effect.id,
+      token: one.pass.token,
+      waitMs: one.pass.nextAfterMs ?? 0,
+      reason: one.pass.reason ?? null,
+      counts: false,
+    })),
+  );
+  return new Map(
+    judged.map((one) => {
+      const wanted = verdicts.some((verdict) => verdict.effect.id === one.effect.id);
+      const lost = wanted && !ended.has(one.effect.id);
+      if (lost || (one.effect.state === 'SETTLED' && one.evidence.some((piece) => piece.rank === 'object'))) {
+        deps.counters.alreadyTransitioned += 1;
+        tx.afterCommit(() =>
+          deps.log.info(
+            { effect_id: one.effect.id, subject: one.effect.subjectId, state: one.effect.state },
+            'already transitioned',
+          ),
+        );
+      }
+      return [
+        one.effect.id,
+        {
+          effect: one.effect,
+          decision: one.decision,
+          lost,
+          leased: one.fresh && !ended.has(one.effect.id) && one.pass.nextAfterMs === null,
+        },
+      ];
+    }),
+  );
+}
+
+function judge(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly StoredEvidence[]): Judged {
+  const facts = toFacts(rail, effect, pass, stored);
+  const evidence = pass.found.map((found) => classify(facts, found.observation));
+  const fresh = effect.leaseToken === pass.token && effect.leaseUntil !== null;
+  // Object testimony on record that has not settled yet (two persons saw it, or a verdict that was refused) counts again.
+  const standing = stored
+    .filter((one) => one.rank === 'object' && !one.struck && effect.state === 'SEALED')
+    .map((one): Evidence => ({ ...one, detail: 'on record' }));
+  const usable = [...standing, ...evidence].filter(
+    (one) => fresh || one.rank === 'object' || one.rank === 'word' || one.rank === 'display',
+  );
+  return {
+    pass,
+    effect,
+    fresh,
+    evidence: evidence.filter((one) => fresh || one.rank === 'object' || one.rank === 'word' || one.rank === 'display'),
+    decision: decide(facts, usable),
+    stored,
+  };
+}
+
+function toFacts(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly StoredEvidence[]): Facts {
+  const { capabilities } = rail;
+  const age = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
+  return {
+    state: effect.state,
+    sends: effect.sendCount,
+    sendsNeverLeft: 0,
+    sendsRefused: 0,
+    sendsRefusedAtOnce: 0,
+    testimonies: effect.testimonies,
+    objectTestimony: stored.some((one) => one.rank === 'object' && !one.struck),
+    acceptedObject: effect.acceptedObject,
+    absence: pass.found
+      .filter(
+        (found) =>
+          found.observation.witness &&
+          (found.observation.kind === 'spent_by_other' || found.observation.kind === 'expired_unincluded'),
+      )
+      .map((found) => ({ operator: found.observation.operator, objectId: found.observation.objectId })),
+    absenceWitnesses: capabilities.absenceWitnesses,
+    keyed: capabilities.keyed,
+    latenessWithinKey:
+      capabilities.keyRetentionMs === null || (capabilities.latenessMs ?? 0) < capabilities.keyRetentionMs / 2,
+    refusedAtOnceCounts: false,
+    pastDecide: age > capabilities.decideWithinMs,
+    latenessOver: effect.latenessUntil !== null && effect.latenessUntil <= effect.now,
+  };
+}
+
+function toAnswerRow(one: Judged, found: Found, index: number): NewAnswer {
+  const { answer, observation } = found;
+  return {
+    effectId: one.effect.id,
+    sendNumber: found.sendNumber,
+    token: one.pass.token,
+    operation: answer.operation,
+    source: answer.source,
+    operator: answer.operator,
+    reach: answer.reach,
+    status: answer.status,
+    body: answer.body.slice(0, limits.ANSWER_BYTES_MAX),
+    variantHash: answer.variantHash,
+    digest: createHash('sha256')
+      .update(
+        answer.operation === 'look' ? `${observation.kind}\n${observation.objectId ?? ''}` : `${index}\n${answer.body}`,
+      )
+      .digest('hex'),
+    observed: observation.kind,
+    why: observation.detail,
+  };
+}
+
+/** Keeps a piece of evidence when it differs from that source's last one; repeated nothings raise no version. */
+async function storeNew(tx: Tx, judged: readonly Judged[]): Promise<Map<Evidence, bigint>> {
+  const ids = new Map<Evidence, bigint>();
+  const fresh: { evidence: Evidence; row: NewEvidence }[] = [];
+  for (const one of judged) {
+    const last = new Map<string, { kind: string; objectId: string | null; id: bigint | null }>();
+    for (const stored of one.stored) if (!stored.struck) last.set(stored.source, stored);
+    one.evidence.forEach((evidence, index) => {
+      const before = last.get(evidence.source);
+      if (before !== undefined && before.kind === evidence.kind && before.objectId === evidence.objectId) {
+        if (before.id !== null) ids.set(evidence, before.id);
+        return;
+      }
+      last.set(evidence.source, { kind: evidence.kind, objectId: evidence.objectId, id: null });
+      fresh.push({
+        evidence,
+        row: {
+          ...evidence,
+          effectId: one.effect.id,
+          sendNumber: one.pass.found[index]?.sendNumber ?? one.effect.sendCount,
+          token: one.pass.token,
+        },
+      });
+    });
+  }
+  const stored = await storeEvidence(
+    tx,
+    fresh.map((one) => one.row),
+  );
+  fresh.forEach((one, index) => {
+    const id = stored[index];
+    if (id !== undefined) ids.set(one.evidence, id);
+  });
+  return ids;
+}
+
+function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail): Verdict | null {
+  const { decision } = one;
+  if (decision.act !== 'settle' && decision.act !== 'release') return null;
+  const { by } = decision;
+  const evidenceId =
+    ids.get(by) ??
+    one.stored.find(
+      (stored) =>
+        stored.kind === by.kind && stored.objectId === by.objectId && stored.source === by.source && !stored.struck,
+    )?.id ??
+    [...ids].find(
+      ([evidence]) => one.evidence.includes(evidence) && evidence.kind === by.kind && evidence.objectId === by.objectId,
+    )?.[1];
+  if (evidenceId === undefined) throw new InvariantBroken(`no evidence row for ${by.kind} of effect ${one.effect.id}`);
+  return {
+    act: decision.act,
+    effect: one.effect,
+    token: one.pass.token,
+    evidenceId,
+    kind: by.kind,
+    rank: by.rank,
+    objectId: by.objectId,
+    detail: by.detail,
+    cost: costOf(one, rail),
+  };
+}
+
+function costOf(one: Judged, rail: Rail): RailCost | null {
+  if (!rail.capabilities.sequenced) return null;
+  return (
+    one.pass.found.find(
+      (found) =>
+        found.observation.cost !== null &&
+        ['final_success', 'reverted_final', 'cancel_mined', 'moved_otherwise'].includes(found.observation.kind),
+    )?.observation.cost ?? null
+  );
+}
+
+const SHOW = `update payonce.effects e
+set included_at = case when u.included then coalesce(e.included_at, payonce.now()) end,
+    last_unreadable = u.unreadable
+from unnest($1::bigint[], $2::bool[], $3::bool[]) as u (id, included, unreadable)
+where e.id = u.id
+  and ((e.included_at is not null) <> u.included or e.last_unreadable <> u.unreadable)`;
+
+/** `sent` is for display: set when our transaction is seen in a block, withdrawn when its receipt has vanished. */
+async function showInclusion(
+  tx: Tx,
+  deps: EngineDeps,
+  judged: readonly Judged[],
+  ended: ReadonlySet<bigint>,
+): Promise<void> {
+  const rows: { one: Judged; included: boolean; unreadable: boolean; objectId: string | null; changed: boolean }[] = [];
+  for (const one of judged) {
+    if (one.effect.state !== 'SEALED' || ended.has(one.effect.id) || one.pass.found.length === 0) continue;
+    const looks = one.pass.found.filter((found) => found.answer.operation === 'look');
+    const seen = one.pass.found.find((found) => found.observation.kind === 'included');
+    const readable = looks.some(
+      (found) => found.observation.kind === 'not_found' || found.observation.kind === 'in_progress',
+    );
+    const was = one.effect.includedAt !== null;
+    const included = seen !== undefined || (was && !readable);
+    const unreadable = one.pass.found.every(
+      (found) => found.observation.kind === 'unreadable' || found.observation.kind === 'blocked',
+    );
+    rows.push({ one, included, unreadable, objectId: seen?.observation.objectId ?? null, changed: included !== was });
+  }
+  if (rows.length === 0) return;
+  await tx.query(SHOW, [
+    rows.map((row) => row.one.effect.id),
+    rows.map((row) => row.included),
+    rows.map((row) => row.unreadable),
+  ]);
+  const changed = rows.filter((row) => row.changed);
+  for (const flow of deps.flows.values()) {
+    const mine = changed.filter((row) => row.one.effect.subjectType === flow.subjectType);
+    if (mine.length === 0) continue;
+    const shown = mine.map((row) => ({ effect: row.one.effect, included: row.included, objectId: row.objectId }));
+    await emit(tx, deps.makeId, await flow.shown(tx, shown));
+  }
+}
+
+async function openCases(tx: Tx, deps: EngineDeps, judged: readonly Judged[]): Promise<void> {
+  for (const one of judged) {
+    if (one.decision.act !== 'case' || !one.fresh) continue;
+    const { effect } = one;
+    await openCase(tx, deps.makeId, {
+      kind: one.decision.kind,
+      severity: one.decision.kind === 'undecided' ? 2 : 3,
+      subjectKey: `effect:${effect.id}`,
+      effectId: effect.id,
+      partnerId: effect.partnerId,
+      assetId: effect.asset.id,
+      amount: effect.amount,
+      summary: `${effect.subjectType} ${effect.subjectId}: ${one.decision.why}`,
+    });
+  }
+}

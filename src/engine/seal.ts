@@ -1,0 +1,221 @@
+/**
+ * Sealing: one transaction that turns planned effects into identities.
+ *
+ * It tests again, under the effects' locks, that each is still PENDING under our lease; refuses where new seals are
+ * stopped (the rail, a contradiction of this partner, the cap on doubt, a quarantined signer, 16 unmined per signer); and
+ * gives out places in the signer's sequence from the signer's own row, so that nonces have no gaps and no node or library
+ * is ever asked for one. `rail.seal` is pure. Nothing leaves here.
+ *
+ * Lock order: effects by id, rail row (shared), signer rows by address.
+ */
+import type { Pool, Tx } from '../db/pool.ts';
+import { assert } from '../kernel/errors.ts';
+import { type NewSeal, sealEffects } from './edges.ts';
+import type { Allotment, EffectIntent, Plan, Rail, SealedEffect } from './rail.ts';
+import { type EffectRow, type GiveBack, giveBack, lockEffects } from './store.ts';
+
+const RAIL_STATE = `select seals_stopped_reason, doubt_max_units
+from payonce.rails
+where name = $1
+for share`;
+
+const CONTRADICTED = `select distinct partner_id
+from payonce.cases
+where kind = 'contradiction'
+  and closed_at is null
+  and partner_id = any ($1::text[])`;
+
+const DOUBT = `select partner_id, asset_id, sum(amount) as amount
+from payonce.effects
+where rail = $1
+  and state = 'SEALED'
+  and testimonies = 0
+  and included_at is null
+  and (last_unreadable or (lease_until is not null and lease_until < payonce.now()))
+group by partner_id, asset_id`;
+
+const LOCK_SIGNERS = `select address, next_nonce
+from payonce.signers
+where rail = $1
+  and address = any ($2::text[])
+  and quarantined_at is null
+order by address
+for no key update`;
+
+const UNMINED = `select signer, count(*)::int as open
+from payonce.effects
+where rail = $1
+  and signer = any ($2::text[])
+  and state = 'SEALED'
+  and included_at is null
+group by signer`;
+
+const TAKE_NONCES = `update payonce.signers g
+set next_nonce = g.next_nonce + u.taken
+from unnest($2::text[], $3::int[]) as u (address, taken)
+where g.rail = $1
+  and g.address = u.address`;
+
+/** How long an effect waits when new seals are stopped or its signer is full. */
+const STOPPED_MS = 5_000;
+const FULL_MS = 500;
+
+export interface Planned {
+  readonly effect: EffectRow;
+  readonly plan: Plan;
+}
+
+/** Seals what may be sealed; the rest goes back with its reason. Durable on return: seal and first permission to send. */
+export async function sealPlanned(
+  pool: Pool,
+  rail: Rail,
+  planned: readonly Planned[],
+  sendForMs: number,
+): Promise<SealedEffect[]> {
+  if (planned.length === 0) return [];
+  return pool.tx('seal', async (tx) => {
+    const plans = new Map(planned.map((one) => [one.effect.id, one]));
+    const locked = (await lockEffects(tx, [...plans.keys()])).filter((effect) => {
+      const mine = plans.get(effect.id);
+      return (
+        mine !== undefined &&
+        effect.state === 'PENDING' &&
+        effect.leaseToken === mine.effect.leaseToken &&
+        effect.leaseUntil !== null
+      );
+    });
+    if (locked.length === 0) return [];
+    const { allowed, refused } = await brakes(tx, rail, locked);
+    const { allotted, full } = await allot(tx, rail, allowed);
+    const seals: (NewSeal & { effect: EffectRow; sealedPlan: Plan })[] = allotted.map(({ effect, allotment }) => {
+      const plan = plans.get(effect.id)?.plan ?? {};
+      const seal = rail.seal(toIntent(effect), plan, allotment);
+      return {
+        id: effect.id,
+        token: effect.leaseToken,
+        identity: seal.identity,
+        payload: seal.payload,
+        expect: seal.expect,
+        plan,
+        nonce: seal.nonce,
+        effect,
+        sealedPlan: plan,
+      };
+    });
+    const done = await sealEffects(tx, seals, sendForMs);
+    // The rows are locked and were tested: a seal that finds none would leave a hole in the signer's sequence.
+    assert(done.size === seals.length, `sealed ${done.size} of ${seals.length} locked effects`);
+    await giveBack(tx, [...refused, ...full]);
+    return seals.map((one) => ({
+      ...toIntent(one.effect),
+      seal: {
+        identity: one.identity,
+        payload: one.payload,
+        expect: one.expect,
+        signer: one.effect.signer,
+        nonce: one.nonce,
+      },
+      plan: one.sealedPlan,
+      variants: [],
+      sealedAt: one.effect.now,
+    }));
+  });
+}
+
+function back(effect: EffectRow, reason: string, waitMs: number): GiveBack {
+  return { id: effect.id, token: effect.leaseToken, waitMs, reason, counts: false };
+}
+
+/** Brakes stop new seals only; looks, re-sends, bumps and cancels never stop. */
+async function brakes(
+  tx: Tx,
+  rail: Rail,
+  effects: readonly EffectRow[],
+): Promise<{ allowed: EffectRow[]; refused: GiveBack[] }> {
+  const state = (
+    await tx.query<{ seals_stopped_reason: string | null; doubt_max_units: Record<string, string> }>(RAIL_STATE, [
+      rail.name,
+    ])
+  ).rows[0];
+  assert(state !== undefined, `rail ${rail.name} has no row`);
+  if (state.seals_stopped_reason !== null) {
+    const reason = `SEALS_STOPPED: ${state.seals_stopped_reason}`;
+    return { allowed: [], refused: effects.map((effect) => back(effect, reason, STOPPED_MS)) };
+  }
+  const partners = [...new Set(effects.map((effect) => effect.partnerId))];
+  const contradicted = new Set(
+    (await tx.query<{ partner_id: string }>(CONTRADICTED, [partners])).rows.map((row) => row.partner_id),
+  );
+  const caps = Object.entries(state.doubt_max_units);
+  const doubt =
+    caps.length === 0
+      ? []
+      : (await tx.query<{ partner_id: string; asset_id: string; amount: bigint }>(DOUBT, [rail.name])).rows;
+  const allowed: EffectRow[] = [];
+  const refused: GiveBack[] = [];
+  for (const effect of effects) {
+    const cap = state.doubt_max_units[effect.asset.id];
+    const open =
+      doubt.find((one) => one.partner_id === effect.partnerId && one.asset_id === effect.asset.id)?.amount ?? 0n;
+    if (contradicted.has(effect.partnerId)) refused.push(back(effect, 'CONTRADICTION_OPEN', STOPPED_MS));
+    else if (cap !== undefined && open >= BigInt(cap)) refused.push(back(effect, 'DOUBT_CAP', STOPPED_MS));
+    else allowed.push(effect);
+  }
+  return { allowed, refused };
+}
+
+async function allot(
+  tx: Tx,
+  rail: Rail,
+  effects: readonly EffectRow[],
+): Promise<{ allotted: { effect: EffectRow; allotment: Allotment | null }[]; full: GiveBack[] }> {
+  if (!rail.capabilities.sequenced)
+    return { allotted: effects.map((effect) => ({ effect, allotment: null })), full: [] };
+  const signers = [...new Set(effects.map((effect) => effect.signer))].sort();
+  const rows = (await tx.query<{ address: string; next_nonce: bigint }>(LOCK_SIGNERS, [rail.name, signers])).rows;
+  const next = new Map(rows.map((row) => [row.address, row.next_nonce]));
+  const first = new Map(next);
+  const open = new Map(
+    (await tx.query<{ signer: string; open: number }>(UNMINED, [rail.name, signers])).rows.map((row) => [
+      row.signer,
+      row.open,
+    ]),
+  );
+  const allotted: { effect: EffectRow; allotment: Allotment }[] = [];
+  const full: GiveBack[] = [];
+  for (const effect of effects) {
+    const nonce = next.get(effect.signer);
+    const used = open.get(effect.signer) ?? 0;
+    if (nonce === undefined) full.push(back(effect, 'SIGNER_QUARANTINED', STOPPED_MS));
+    else if (used >= rail.capabilities.inFlightPerSignerMax) full.push(back(effect, 'SIGNER_FULL', FULL_MS));
+    else {
+      allotted.push({ effect, allotment: { signer: effect.signer, nonce } });
+      next.set(effect.signer, nonce + 1n);
+      open.set(effect.signer, used + 1);
+    }
+  }
+  const taken = [...next]
+    .map(([address, nonce]) => ({ address, count: Number(nonce - (first.get(address) ?? nonce)) }))
+    .filter((one) => one.count > 0);
+  if (taken.length > 0)
+    await tx.query(TAKE_NONCES, [rail.name, taken.map((one) => one.address), taken.map((one) => one.count)]);
+  return { allotted, full };
+}
+
+export function toIntent(effect: EffectRow): EffectIntent {
+  return {
+    effectId: effect.id,
+    subjectType: effect.subjectType,
+    subjectId: effect.subjectId,
+    seq: effect.seq,
+    partnerId: effect.partnerId,
+    naturalKey: effect.naturalKey,
+    rail: effect.rail,
+    asset: effect.asset,
+    amount: effect.amount,
+    destination: effect.destination,
+    wallet: effect.wallet,
+    signer: effect.signer,
+    call: effect.call,
+  };
+}

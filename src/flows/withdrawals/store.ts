@@ -1,0 +1,385 @@
+/**
+ * Withdrawals' statements. Lock order: idempotency keys (advisory, by hash), day totals, then what `intend` takes.
+ * Isolation: READ COMMITTED, set by `tx`.
+ */
+import { type Query, type Row, toText, toUnits, type Tx } from '../../db/pool.ts';
+
+export type Purpose = 'customer' | 'settlement' | 'self';
+
+export interface Withdrawal {
+  readonly id: string;
+  readonly partnerId: string;
+  readonly externalId: string | null;
+  readonly purpose: Purpose;
+  readonly assetId: string;
+  readonly assetCode: string;
+  readonly decimals: number;
+  readonly amount: bigint;
+  readonly fee: bigint;
+  readonly destination: string;
+  readonly reference: string | null;
+  readonly requestedAt: Date;
+  readonly day: string;
+}
+
+const COLUMNS = `w.id, w.partner_id, w.external_id, w.purpose, w.asset_id, a.code as asset_code, a.decimals, w.amount, w.fee,
+  w.destination, w.reference, w.requested_at, w.day::text as day`;
+
+export function toWithdrawal(row: Row): Withdrawal {
+  return {
+    id: toText(row['id'], 'withdrawals.id'),
+    partnerId: toText(row['partner_id'], 'withdrawals.partner_id'),
+    externalId: row['external_id'] as string | null,
+    purpose: row['purpose'] as Purpose,
+    assetId: toText(row['asset_id'], 'withdrawals.asset_id'),
+    assetCode: toText(row['asset_code'], 'assets.code'),
+    decimals: row['decimals'] as number,
+    amount: toUnits(row['amount'], 'withdrawals.amount'),
+    fee: toUnits(row['fee'], 'withdrawals.fee'),
+    destination: toText(row['destination'], 'withdrawals.destination'),
+    reference: row['reference'] as string | null,
+    requestedAt: row['requested_at'] as Date,
+    day: toText(row['day'], 'withdrawals.day'),
+  };
+}
+
+const LOAD = `select ${COLUMNS}
+from payonce.withdrawals w
+join payonce.assets a on a.id = w.asset_id
+where w.id = any ($1::text[])`;
+
+export async function loadWithdrawals(query: Query, ids: readonly string[]): Promise<Map<string, Withdrawal>> {
+  const { rows } = await query.query(LOAD, [ids]);
+  return new Map(rows.map((row) => [toText(row['id'], 'withdrawals.id'), toWithdrawal(row)]));
+}
+
+const GIVE_BACK_DAY = `update payonce.day_totals t
+set amount = t.amount - u.amount
+from (
+  select partner_id, asset_id, day, sum(amount) as amount
+  from unnest($1::text[], $2::text[], $3::date[], $4::numeric[]) as g (partner_id, asset_id, day, amount)
+  group by partner_id, asset_id, day
+  order by partner_id, asset_id, day) u
+where t.partner_id = u.partner_id
+  and t.asset_id = u.asset_id
+  and t.day = u.day`;
+
+/** What ended without moving no longer counts towards its day's limit. */
+export async function giveBackDay(tx: Tx, list: readonly Withdrawal[]): Promise<void> {
+  const counted = list.filter((one) => one.purpose === 'customer');
+  if (counted.length === 0) return;
+  await tx.query(GIVE_BACK_DAY, [
+    counted.map((one) => one.partnerId),
+    counted.map((one) => one.assetId),
+    counted.map((one) => one.day),
+    counted.map((one) => one.amount),
+  ]);
+}
+
+const LOCK_KEYS = `select pg_advisory_xact_lock(h)
+from (select distinct hashtextextended(k, 0) as h from unnest($1::text[]) as u (k) order by 1) s`;
+
+/** One at a time per (partner, key): the second waits for the first's commit and then finds its answer (case C4, C11). */
+export async function lockKeys(tx: Tx, keys: readonly string[]): Promise<void> {
+  await tx.query(LOCK_KEYS, [keys]);
+}
+
+export interface KnownKey {
+  readonly partnerId: string;
+  readonly key: string;
+  readonly operation: string;
+  readonly fingerprint: string;
+  readonly resourceType: string | null;
+  readonly resourceId: string | null;
+  readonly refusal: Row | null;
+}
+
+const KNOWN_KEYS = `select k.partner_id, k.key, k.operation, k.fingerprint, k.resource_type, k.resource_id, k.refusal
+from payonce.idempotency_keys k
+join unnest($1::text[], $2::text[]) as u (partner_id, key) on u.partner_id = k.partner_id and u.key = k.key`;
+
+export async function loadKnownKeys(
+  query: Query,
+  list: readonly { partnerId: string; key: string }[],
+): Promise<KnownKey[]> {
+  const { rows } = await query.query(KNOWN_KEYS, [list.map((one) => one.partnerId), list.map((one) => one.key)]);
+  return rows.map((row) => ({
+    partnerId: toText(row['partner_id'], 'idempotency_keys.partner_id'),
+    key: toText(row['key'], 'idempotency_keys.key'),
+    operation: toText(row['operation'], 'idempotency_keys.operation'),
+    fingerprint: toText(row['fingerprint'], 'idempotency_keys.fingerprint'),
+    resourceType: row['resource_type'] as string | null,
+    resourceId: row['resource_id'] as string | null,
+    refusal: row['refusal'] as Row | null,
+  }));
+}
+
+const STORE_KEYS = `insert into payonce.idempotency_keys (partner_id, key, operation, fingerprint, resource_type, resource_id, refusal)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[])`;
+
+export interface NewKey {
+  readonly partnerId: string;
+  readonly key: string;
+  readonly operation: string;
+  readonly fingerprint: string;
+  readonly resourceId: string | null;
+  readonly refusal: object | null;
+}
+/** Business refusals are stored under the key and replayed for ever, like resources. */
+export async function storeKeys(tx: Tx, list: readonly NewKey[]): Promise<void> {
+  if (list.length === 0) return;
+  await tx.query(STORE_KEYS, [
+    list.map((one) => one.partnerId),
+    list.map((one) => one.key),
+    list.map((one) => one.operation),
+    list.map((one) => one.fingerprint),
+    list.map((one) => (one.resourceId === null ? null : 'withdrawal')),
+    list.map((one) => one.resourceId),
+    list.map((one) => (one.refusal === null ? null : JSON.stringify(one.refusal))),
+  ]);
+}
+
+export interface Policy {
+  readonly assetId: string;
+  readonly partnerId: string;
+  readonly rail: string;
+  readonly wallet: string;
+  readonly chain: string;
+  readonly assetCode: string;
+  readonly decimals: number;
+  readonly min: bigint;
+  readonly max: bigint;
+  readonly dayMax: bigint;
+  readonly feeFlat: bigint;
+  readonly feeBasisPoints: bigint;
+  readonly ownAddress: 'refuse' | 'allow_deposit_addresses';
+  readonly day: string;
+}
+
+const POLICIES = `select distinct on (u.partner_id, u.asset_id)
+       u.partner_id, u.asset_id, p.rail, p.wallet, a.chain, a.code, a.decimals, p.withdrawal_min, p.withdrawal_max, p.withdrawal_day_max,
+       p.withdrawal_fee_flat, p.withdrawal_fee_bp, p.own_address_policy, (payonce.now() at time zone r.time_zone)::date::text as day
+from unnest($1::text[], $2::text[]) as u (partner_id, asset_id)
+join payonce.partners r on r.id = u.partner_id
+join payonce.assets a on a.id = u.asset_id
+join payonce.asset_policies p on p.asset_id = u.asset_id and p.partner_id in (u.partner_id, '*')
+order by u.partner_id, u.asset_id, (p.partner_id = '*')`;
+
+/** The partner's own policy for an asset, else everybody's; with today's date in the partner's time zone. */
+export async function loadPolicies(
+  query: Query,
+  list: readonly { partnerId: string; assetId: string }[],
+): Promise<Policy[]> {
+  const { rows } = await query.query(POLICIES, [list.map((one) => one.partnerId), list.map((one) => one.assetId)]);
+  return rows.map((row) => ({
+    assetId: toText(row['asset_id'], 'asset_id'),
+    partnerId: toText(row['partner_id'], 'partner_id'),
+    rail: toText(row['rail'], 'rail'),
+    wallet: toText(row['wallet'], 'wallet'),
+    chain: toText(row['chain'], 'chain'),
+    assetCode: toText(row['code'], 'code'),
+    decimals: row['decimals'] as number,
+    min: toUnits(row['withdrawal_min'], 'withdrawal_min'),
+    max: toUnits(row['withdrawal_max'], 'withdrawal_max'),
+    dayMax: toUnits(row['withdrawal_day_max'], 'withdrawal_day_max'),
+    feeFlat: toUnits(row['withdrawal_fee_flat'], 'withdrawal_fee_flat'),
+    feeBasisPoints: BigInt(row['withdrawal_fee_bp'] as number),
+    ownAddress: row['own_address_policy'] as Policy['ownAddress'],
+    day: toText(row['day'], 'day'),
+  }));
+}
+
+const OWN = `select d.chain, d.address, d.kind, d.partner_id
+from payonce.addresses d
+join unnest($1::text[], $2::text[]) as u (chain, address) on u.chain = d.chain and u.address = d.address`;
+
+export async function loadOwnAddresses(
+  query: Query,
+  list: readonly { chain: string; address: string }[],
+): Promise<Map<string, { kind: string; partnerId: string | null }>> {
+  const { rows } = await query.query<{ chain: string; address: string; kind: string; partner_id: string | null }>(OWN, [
+    list.map((one) => one.chain),
+    list.map((one) => one.address),
+  ]);
+  return new Map(rows.map((row) => [`${row.chain}:${row.address}`, { kind: row.kind, partnerId: row.partner_id }]));
+}
+
+const EXTERNAL = `select w.partner_id, w.external_id, w.id
+from payonce.withdrawals w
+join unnest($1::text[], $2::text[]) as u (partner_id, external_id) on u.partner_id = w.partner_id and u.external_id = w.external_id`;
+
+export async function loadExternalIds(
+  query: Query,
+  list: readonly { partnerId: string; externalId: string }[],
+): Promise<Map<string, string>> {
+  if (list.length === 0) return new Map();
+  const { rows } = await query.query<{ partner_id: string; external_id: string; id: string }>(EXTERNAL, [
+    list.map((one) => one.partnerId),
+    list.map((one) => one.externalId),
+  ]);
+  return new Map(rows.map((row) => [`${row.partner_id}\n${row.external_id}`, row.id]));
+}
+
+const OPEN_DAYS = `insert into payonce.day_totals (partner_id, asset_id, day)
+select distinct * from unnest($1::text[], $2::text[], $3::date[]) as u (partner_id, asset_id, day) order by 1, 2, 3
+on conflict do nothing`;
+const LOCK_DAYS = `select t.partner_id, t.asset_id, t.day::text as day, t.amount
+from payonce.day_totals t
+where (t.partner_id, t.asset_id, t.day) in (select * from unnest($1::text[], $2::text[], $3::date[]))
+order by t.partner_id, t.asset_id, t.day
+for no key update`;
+const ADD_DAYS = `update payonce.day_totals t
+set amount = t.amount + u.amount
+from unnest($1::text[], $2::text[], $3::date[], $4::numeric[]) as u (partner_id, asset_id, day, amount)
+where t.partner_id = u.partner_id
+  and t.asset_id = u.asset_id
+  and t.day = u.day`;
+
+export interface Day {
+  readonly partnerId: string;
+  readonly assetId: string;
+  readonly day: string;
+}
+export async function lockDays(tx: Tx, days: readonly Day[]): Promise<(Day & { amount: bigint })[]> {
+  if (days.length === 0) return [];
+  const values = [days.map((one) => one.partnerId), days.map((one) => one.assetId), days.map((one) => one.day)];
+  await tx.query(OPEN_DAYS, values);
+  const { rows } = await tx.query<{ partner_id: string; asset_id: string; day: string; amount: bigint }>(
+    LOCK_DAYS,
+    values,
+  );
+  return rows.map((row) => ({
+    partnerId: row.partner_id,
+    assetId: row.asset_id,
+    day: row.day,
+    amount: toUnits(row.amount, 'day_totals.amount'),
+  }));
+}
+export async function addToDays(tx: Tx, days: readonly (Day & { amount: bigint })[]): Promise<void> {
+  if (days.length === 0) return;
+  await tx.query(ADD_DAYS, [
+    days.map((one) => one.partnerId),
+    days.map((one) => one.assetId),
+    days.map((one) => one.day),
+    days.map((one) => one.amount),
+  ]);
+}
+
+const STORE = `insert into payonce.withdrawals
+  (id, partner_id, idempotency_key, external_id, purpose, asset_id, amount, fee, destination, reference, day)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::numeric[], $8::numeric[], $9::text[], $10::text[], $11::date[])`;
+
+export interface NewWithdrawal {
+  readonly id: string;
+  readonly partnerId: string;
+  readonly idempotencyKey: string;
+  readonly externalId: string | null;
+  readonly purpose: Purpose;
+  readonly assetId: string;
+  readonly amount: bigint;
+  readonly fee: bigint;
+  readonly destination: string;
+  readonly reference: string | null;
+  readonly day: string;
+}
+export async function storeWithdrawals(tx: Tx, list: readonly NewWithdrawal[]): Promise<void> {
+  await tx.query(STORE, [
+    list.map((one) => one.id),
+    list.map((one) => one.partnerId),
+    list.map((one) => one.idempotencyKey),
+    list.map((one) => one.externalId),
+    list.map((one) => one.purpose),
+    list.map((one) => one.assetId),
+    list.map((one) => one.amount),
+    list.map((one) => one.fee),
+    list.map((one) => one.destination),
+    list.map((one) => one.reference),
+    list.map((one) => one.day),
+  ]);
+}
+
+const READ = `select ${COLUMNS}, v.status, v.effect_id
+from payonce.withdrawals w
+join payonce.assets a on a.id = w.asset_id
+join payonce.withdrawal_states v on v.id = w.id
+where w.partner_id = $1
+  and w.id = $2`;
+
+const LIST = `select ${COLUMNS}, v.status, v.effect_id
+from payonce.withdrawals w
+join payonce.assets a on a.id = w.asset_id
+join payonce.withdrawal_states v on v.id = w.id
+where w.partner_id = $1
+  and ($2::timestamptz is null or (w.requested_at, w.id) < ($2::timestamptz, $3::text))
+  and ($4::text is null or v.status = $4::text)
+order by w.requested_at desc, w.id desc
+limit $5`;
+
+export type WithStatus = Withdrawal & { readonly status: string; readonly effectId: bigint };
+
+export async function readWithdrawal(query: Query, partnerId: string, id: string): Promise<WithStatus | null> {
+  const { rows } = await query.query(READ, [partnerId, id]);
+  const row = rows[0];
+  return row === undefined
+    ? null
+    : {
+        ...toWithdrawal(row),
+        status: toText(row['status'], 'status'),
+        effectId: toUnits(row['effect_id'], 'effect_id'),
+      };
+}
+
+export async function listWithdrawals(
+  query: Query,
+  partnerId: string,
+  page: { before: { at: Date; id: string } | null; status: string | null; limit: number },
+): Promise<WithStatus[]> {
+  const { rows } = await query.query(LIST, [
+    partnerId,
+    page.before?.at ?? null,
+    page.before?.id ?? null,
+    page.status,
+    page.limit,
+  ]);
+  return rows.map((row) => ({
+    ...toWithdrawal(row),
+    status: toText(row['status'], 'status'),
+    effectId: toUnits(row['effect_id'], 'effect_id'),
+  }));
+}
+
+const HISTORY = `select h.to_state, h.reason, h.at, e.seq,
+       (select v.object_id from payonce.effect_evidence v where v.id = coalesce(e.settled_by, e.released_by)) as object_id,
+       (select array_agg(x.hash order by x.id) from payonce.effect_variants x where x.effect_id = e.id) as hashes
+from payonce.effects e
+join payonce.effect_history h on h.effect_id = e.id
+where e.subject_type = 'withdrawal'
+  and e.subject_id = $1
+order by e.seq, h.seq`;
+
+export interface HistoryLine {
+  readonly attempt: number;
+  readonly state: string;
+  readonly reason: string | null;
+  readonly at: Date;
+  readonly objectId: string | null;
+  readonly hashes: readonly string[];
+}
+export async function loadHistory(query: Query, id: string): Promise<HistoryLine[]> {
+  const { rows } = await query.query<{
+    to_state: string;
+    reason: string | null;
+    at: Date;
+    seq: number;
+    object_id: string | null;
+    hashes: string[] | null;
+  }>(HISTORY, [id]);
+  return rows.map((row) => ({
+    attempt: row.seq,
+    state: row.to_state,
+    reason: row.reason,
+    at: row.at,
+    objectId: row.object_id,
+    hashes: row.hashes ?? [],
+  }));
+}
