@@ -9,6 +9,7 @@
  * wire call in between (W10; the gate of `kernel/ports.ts` refuses it).
  * Never: session state that outlives a statement, named statements, session locks (PgBouncer in transaction mode).
  */
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import { InvariantBroken, PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
@@ -32,6 +33,12 @@ export interface Tx extends Query {
 
 export interface Pool extends Query {
   tx<T>(name: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  /**
+   * One statement as a transaction of its own, in one round trip: BEGIN, the statement and COMMIT leave together. Only for
+   * a statement that is whole by itself (should BEGIN be refused, it has run without one) and that may be asked again: when
+   * its answer is lost, a second run tells what the first one left.
+   */
+  one<R extends Row = Row>(name: string, sql: string, values?: readonly unknown[]): Promise<Result<R>>;
   readonly counts: { commits: number; statements: number; reruns: number; unknownCommits: number };
   readonly url: string;
   end(): Promise<void>;
@@ -50,8 +57,15 @@ const types: { getTypeParser: typeof pg.types.getTypeParser } = {
     if (oid === 20) return (text: string) => BigInt(text);
     // numeric: money is whole units; anything else is kept as text and fails loudly where it is decoded.
     if (oid === 1700) return (text: string) => (/^-?\d+$/.test(text) ? BigInt(text) : text);
-    if (oid === 1231) return (text: string) => (text === '{}' ? [] : text.slice(1, -1).split(',').map((part) => BigInt(part)));
-    return pg.types.getTypeParser(oid, format as 'text');
+    if (oid === 1231)
+      return (text: string) =>
+        text === '{}'
+          ? []
+          : text
+              .slice(1, -1)
+              .split(',')
+              .map((part) => BigInt(part));
+    return pg.types.getTypeParser(oid, format) as (text: string) => unknown;
   }) as typeof pg.types.getTypeParser,
 };
 
@@ -71,13 +85,30 @@ export function constraintOf(error: unknown): string | undefined {
 function isConnectionLost(error: unknown): boolean {
   const state = sqlState(error);
   if (state !== undefined && /^[0-9A-Z]{5}$/.test(state)) return state.startsWith('57P') || state.startsWith('08');
-  return !(error instanceof InvariantBroken) && !(error instanceof PayonceError) && error instanceof Error && (state !== undefined || /[Cc]onnection|timeout exceeded when trying to connect/.test(error.message));
+  return (
+    !(error instanceof InvariantBroken) &&
+    !(error instanceof PayonceError) &&
+    error instanceof Error &&
+    (state !== undefined || /[Cc]onnection|timeout exceeded when trying to connect/.test(error.message))
+  );
 }
 
+/** Ends with the transaction's id, by which the fate of an unanswered COMMIT is asked. */
 const BEGIN = `begin isolation level read committed read write;
 set local statement_timeout = ${limits.STATEMENT_TIMEOUT_MS};
 set local lock_timeout = ${limits.LOCK_TIMEOUT_MS};
-set local idle_in_transaction_session_timeout = ${limits.IDLE_IN_TRANSACTION_MS}`;
+set local idle_in_transaction_session_timeout = ${limits.IDLE_IN_TRANSACTION_MS};
+select pg_current_xact_id()::text as xid`;
+
+/** A connection that is given back once, whoever says so first. */
+interface Held {
+  readonly client: pg.PoolClient;
+  release(broken: boolean): void;
+}
+
+function notCommitted(name: string, tag: string): PayonceError {
+  return new PayonceError('PO_INTERNAL', { internal: `COMMIT of "${name}" answered ${tag}` });
+}
 
 export function makePool(options: PoolOptions): Pool {
   const { ports, log } = options;
@@ -89,7 +120,7 @@ export function makePool(options: PoolOptions): Pool {
     types,
     pipeline: true,
     keepAlive: true,
-  } as pg.PoolConfig);
+  });
   pool.on('error', (error) => log.warn({ err: error }, 'an idle database connection was lost'));
   const counts = { commits: 0, statements: 0, reruns: 0, unknownCommits: 0 };
 
@@ -102,100 +133,144 @@ export function makePool(options: PoolOptions): Pool {
     });
   }
 
-  async function acquire(): Promise<pg.PoolClient> {
+  async function acquire(): Promise<Held> {
     const open = transactionInContext();
-    if (open !== undefined) throw new InvariantBroken(`a second connection was asked for inside transaction "${open}" (case L10)`);
+    if (open !== undefined)
+      throw new InvariantBroken(`a second connection was asked for inside transaction "${open}" (case L10)`);
     try {
       const client = await pool.connect();
-      if (client.listenerCount('error') === 0) client.on('error', (error) => log.warn({ err: error }, 'a database connection was lost'));
-      return client;
+      if (client.listenerCount('error') === 0)
+        client.on('error', (error) => log.warn({ err: error }, 'a database connection was lost'));
+      let isHeld = true;
+      return {
+        client,
+        release: (broken) => {
+          if (isHeld) client.release(broken);
+          isHeld = false;
+        },
+      };
     } catch (error) {
       throw new PayonceError('PO_DB_UNAVAILABLE', { moneyState: 'not_sent', internal: error });
     }
   }
 
+  /** Answers the transaction's id. */
+  async function begin(client: pg.PoolClient): Promise<string> {
+    counts.statements += 1;
+    const results = await ports.gate.pass('db', 'begin', async (half) => {
+      if (half !== null) cutSocket(client, half);
+      // Several statements in one text give several results, which the declared type does not know.
+      return (await client.query(BEGIN)) as unknown as pg.QueryResult<{ xid: string }>[];
+    });
+    return toText(results.at(-1)?.rows[0]?.xid, 'xid');
+  }
+
   async function runOnce<T>(name: string, work: (tx: Tx) => Promise<T>): Promise<T> {
-    const client = await acquire();
-    let broken = false;
+    const held = await acquire();
+    const { client } = held;
     const after: (() => void)[] = [];
     try {
-      const begun = run(client, BEGIN);
-      const named = run<{ xid: string }>(client, 'select pg_current_xact_id()::text as xid');
-      begun.catch(() => {});
-      named.catch(() => {});
       const tx: Tx = {
         name,
         query: (sql, values) => run(client, sql, values),
         afterCommit: (act) => after.push(act),
       };
+      let xid: string;
       let value: T;
       try {
-        value = await insideTransaction(name, async () => {
-          await begun;
-          return work(tx);
-        });
+        xid = await begin(client);
+        value = await insideTransaction(name, () => work(tx));
       } catch (error) {
-        broken = isConnectionLost(error);
-        if (!broken) {
-          await run(client, 'rollback').catch(() => {
-            broken = true;
-          });
-        }
+        if (isConnectionLost(error)) held.release(true);
+        else await run(client, 'rollback').catch(() => held.release(true));
         throw error;
       }
-      const xid = (await named).rows[0]?.xid;
-      await commit(client, name, xid).catch((error: unknown) => {
-        broken = true;
-        throw error;
-      });
+      const tag = await commit(client).catch((error: unknown) => fateOf(held, name, xid, error));
+      if (tag !== 'COMMIT') {
+        held.release(true);
+        throw tag === 'aborted' ? new LostTransaction(name) : notCommitted(name, tag);
+      }
       counts.commits += 1;
       for (const act of after) act();
       return value;
     } finally {
-      client.release(broken);
+      held.release(false);
     }
   }
 
-  async function commit(client: pg.PoolClient, name: string, xid: string | undefined): Promise<void> {
-    let tag: string;
+  async function oneOnce<R extends Row>(name: string, sql: string, values?: readonly unknown[]): Promise<Result<R>> {
+    const held = await acquire();
+    const { client } = held;
     try {
-      counts.statements += 1;
-      tag = await ports.gate.pass('db', 'commit', async (half) => {
-        if (half !== null) cutSocket(client, half);
-        return (await client.query('commit')).command;
-      });
-    } catch (error) {
-      if (!isConnectionLost(error)) throw error;
-      counts.unknownCommits += 1;
-      log.warn({ transaction: name, err: error }, 'a COMMIT was not answered; asking for its fate');
-      const fate = await fateOf(xid);
-      if (fate === 'committed') return;
-      if (fate === 'aborted') throw new LostTransaction(name);
-      throw new PayonceError('PO_DB_COMMIT_UNKNOWN', { internal: error });
+      const [begun, result, committed] = await Promise.allSettled([
+        begin(client),
+        run<R>(client, sql, values),
+        commit(client),
+      ]);
+      if (begun.status === 'fulfilled' && result.status === 'fulfilled' && committed.status === 'fulfilled') {
+        if (committed.value !== 'COMMIT') throw notCommitted(name, committed.value);
+        counts.commits += 1;
+        return result.value;
+      }
+      // The statement's own error: the COMMIT was answered with ROLLBACK.
+      if (result.status === 'rejected' && !isConnectionLost(result.reason)) throw result.reason;
+      const lost: unknown = [committed, result, begun].find((one) => one.status === 'rejected')?.reason;
+      if (begun.status === 'rejected') {
+        held.release(true);
+        throw isConnectionLost(begun.reason)
+          ? new PayonceError('PO_DB_COMMIT_UNKNOWN', { internal: lost })
+          : begun.reason;
+      }
+      const fate = await fateOf(held, name, begun.value, lost);
+      if (fate === 'COMMIT' && result.status === 'fulfilled') {
+        counts.commits += 1;
+        return result.value;
+      }
+      // Nothing of it is there, or all of it and only the answer is lost: in both cases it is asked again.
+      throw new LostTransaction(name);
+    } finally {
+      held.release(false);
     }
-    if (tag !== 'COMMIT') throw new PayonceError('PO_INTERNAL', { internal: `COMMIT of "${name}" answered ${tag}` });
   }
 
-  /** Asks the server what became of a transaction, on a new connection; waits while it is still in progress. */
-  async function fateOf(xid: string | undefined): Promise<'committed' | 'aborted' | 'unknown'> {
-    if (xid === undefined) return 'unknown';
+  /** Answers the COMMIT's tag. */
+  function commit(client: pg.PoolClient): Promise<string> {
+    counts.statements += 1;
+    return ports.gate.pass('db', 'commit', async (half) => {
+      if (half !== null) cutSocket(client, half);
+      return (await client.query('commit')).command;
+    });
+  }
+
+  /**
+   * What became of a transaction whose COMMIT was not answered: asked on a new connection (the lost one is given up first,
+   * it may be the pool's only one), waiting while the server still works on it.
+   */
+  async function fateOf(held: Held, name: string, xid: string, error: unknown): Promise<'COMMIT' | 'aborted'> {
+    if (!isConnectionLost(error)) throw error;
+    held.release(true);
+    counts.unknownCommits += 1;
+    log.warn({ transaction: name, err: error }, 'a COMMIT was not answered; asking for its fate');
     for (let attempt = 0; attempt < limits.TRANSACTION_RUNS_MAX; attempt += 1) {
       await ports.clock.sleep(attempt === 0 ? 0 : 50 * 2 ** attempt);
       let client: pg.PoolClient | undefined;
       try {
         client = await pool.connect();
-        const { rows } = await run<{ status: string | null }>(client, 'select pg_xact_status($1::xid8) as status', [xid]);
+        const { rows } = await run<{ status: string | null }>(client, 'select pg_xact_status($1::xid8) as status', [
+          xid,
+        ]);
         client.release();
         const status = rows[0]?.status;
-        if (status === 'committed' || status === 'aborted') return status;
-        if (status === null) return 'unknown';
-      } catch (error) {
+        if (status === 'committed') return 'COMMIT';
+        if (status === 'aborted') return status;
+        if (status === null) break;
+      } catch (failure) {
         client?.release(true);
         // A server that does not know this id (another timeline) cannot tell; one that is down may come back.
-        if (!isConnectionLost(error)) return 'unknown';
+        if (!isConnectionLost(failure)) break;
       }
     }
-    return 'unknown';
+    throw new PayonceError('PO_DB_COMMIT_UNKNOWN', { internal: error });
   }
 
   return {
@@ -203,32 +278,35 @@ export function makePool(options: PoolOptions): Pool {
     url: options.url,
     end: () => pool.end(),
     async query(sql, values) {
-      const client = await acquire();
-      let broken = false;
+      const held = await acquire();
       try {
-        return await run(client, sql, values);
+        return await run(held.client, sql, values);
       } catch (error) {
-        broken = isConnectionLost(error);
+        held.release(isConnectionLost(error));
         throw error;
       } finally {
-        client.release(broken);
+        held.release(false);
       }
     },
-    async tx(name, work) {
-      for (let runs = 1; ; runs += 1) {
-        try {
-          return await runOnce(name, work);
-        } catch (error) {
-          const state = sqlState(error);
-          const again = state === '40001' || state === '40P01' || state === '55P03' || error instanceof LostTransaction;
-          if (!again || runs >= limits.TRANSACTION_RUNS_MAX) throw error;
-          counts.reruns += 1;
-          log.debug({ transaction: name, state, runs }, 'a transaction is run again');
-          await ports.clock.sleep(ports.chance.fraction() * 5 * 2 ** runs);
-        }
-      }
-    },
+    tx: (name, work) => untilDecided(name, () => runOnce(name, work)),
+    one: (name, sql, values) => untilDecided(name, () => oneOnce(name, sql, values)),
   };
+
+  /** Serialization failures and dead-locks run the whole again; nothing of a lost transaction is left. */
+  async function untilDecided<T>(name: string, once: () => Promise<T>): Promise<T> {
+    for (let runs = 1; ; runs += 1) {
+      try {
+        return await once();
+      } catch (error) {
+        const state = sqlState(error);
+        const again = state === '40001' || state === '40P01' || state === '55P03' || error instanceof LostTransaction;
+        if (!again || runs >= limits.TRANSACTION_RUNS_MAX) throw error;
+        counts.reruns += 1;
+        log.debug({ transaction: name, state, runs }, 'a transaction is run again');
+        await ports.clock.sleep(ports.chance.fraction() * 5 * 2 ** runs);
+      }
+    }
+  }
 }
 
 /** The server says that the transaction did not commit: it is safe to run it again. */
@@ -244,7 +322,7 @@ function firstWords(sql: string): string {
 }
 
 interface SocketOf {
-  connection?: { stream?: import('node:net').Socket };
+  connection?: { stream?: Socket };
 }
 
 /** Crash proofs: die with half of the next request out, or at the first bytes of its answer. */
@@ -256,11 +334,11 @@ function cutSocket(client: pg.PoolClient, half: { mode: 'half_written' | 'half_r
     return;
   }
   const write = socket.write.bind(socket);
-  socket.write = ((chunk: Uint8Array | string) => {
-    const bytes = Buffer.from(chunk as Uint8Array);
+  socket.write = (chunk: Uint8Array | string) => {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : Buffer.from(chunk);
     write(bytes.subarray(0, Math.max(1, bytes.length >> 1)), () => half.die());
     return true;
-  }) as typeof socket.write;
+  };
 }
 
 /** Decodes a numeric or bigint column loudly: anything that is no whole number stops the process. */

@@ -20,8 +20,16 @@ export interface AccountName {
 }
 
 export const accountName = {
-  partner: (partnerId: string, assetId: string): AccountName => ({ code: `partner:${partnerId}`, assetId, partnerId, floor: 0n }),
-  custody: (chain: string, address: string, assetId: string): AccountName => ({ code: `custody:${chain}:${address}`, assetId }),
+  partner: (partnerId: string, assetId: string): AccountName => ({
+    code: `partner:${partnerId}`,
+    assetId,
+    partnerId,
+    floor: 0n,
+  }),
+  custody: (chain: string, address: string, assetId: string): AccountName => ({
+    code: `custody:${chain}:${address}`,
+    assetId,
+  }),
   fees: (assetId: string): AccountName => ({ code: 'fees', assetId }),
   gas: (assetId: string): AccountName => ({ code: 'gas', assetId }),
   suspense: (assetId: string): AccountName => ({ code: 'suspense', assetId }),
@@ -48,13 +56,22 @@ export function makeChart(): Chart {
   const keyOf = (code: string, assetId: string): string => `${assetId}\n${code}`;
   return {
     async ids(query, names) {
-      const fresh = new Map(names.filter((name) => !known.has(keyOf(name.code, name.assetId))).map((name) => [keyOf(name.code, name.assetId), name]));
+      const fresh = new Map(
+        names
+          .filter((name) => !known.has(keyOf(name.code, name.assetId)))
+          .map((name) => [keyOf(name.code, name.assetId), name]),
+      );
       const found = new Map<string, bigint>();
       if (fresh.size > 0) {
         const list = [...fresh.values()];
         const codes = list.map((name) => name.code);
         const assets = list.map((name) => name.assetId);
-        await query.query(CREATE, [codes, assets, list.map((name) => name.partnerId ?? null), list.map((name) => name.floor ?? null)]);
+        await query.query(CREATE, [
+          codes,
+          assets,
+          list.map((name) => name.partnerId ?? null),
+          list.map((name) => name.floor ?? null),
+        ]);
         const { rows } = await query.query<{ id: bigint; code: string; asset_id: string }>(FIND, [codes, assets]);
         for (const row of rows) found.set(keyOf(row.code, row.asset_id), row.id);
         // Remembered only once the creating transaction has committed: an id that was rolled back names nothing.
