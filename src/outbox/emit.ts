@@ -61,5 +61,6 @@ export async function emit(tx: Tx, makeId: MakeId, events: readonly NewEvent[]):
     events.map((event) => JSON.stringify(event.data)),
     EVENT_API_VERSION,
   ]);
-  if (rowCount !== events.length) throw new Error(`emitted ${rowCount} of ${events.length} events: a subject is missing`);
+  if (rowCount !== events.length)
+    throw new Error(`emitted ${rowCount} of ${events.length} events: a subject is missing`);
 }
