@@ -6,7 +6,7 @@
  * died; an endpoint that hangs holds up nobody else.
  * Never: a request while a transaction is open (W10); an event before its commit (W9); a redirect followed; a secret
  * stored or logged.
- * Beside it: any number of couriers. A lease keeps two from sending one delivery at the same time; a courier that died
+ * Beside it: as many couriers as you like. A lease keeps two from sending one delivery at the same time; a courier that died
  * after its send, or whose lease ran out, makes a repetition, which the receiver knows by the id.
  */
 import type { Pool } from '../db/pool.ts';
