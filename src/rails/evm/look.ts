@@ -118,7 +118,8 @@ async function lookOn(node: EvmNode, config: ChainConfig, looked: readonly Looke
       ),
       blocks: Object.fromEntries((ends?.blocks ?? []).map(([name, place]) => [name, headerItem(last.answer(place))])),
       competitor: competitors.get(one) ?? null,
-      competitorReceipt: typeof ends?.competitorReceipt === 'number' ? receiptItem(last.answer(ends.competitorReceipt)) : null,
+      competitorReceipt:
+        typeof ends?.competitorReceipt === 'number' ? receiptItem(last.answer(ends.competitorReceipt)) : null,
       cause: causes.length === 0 ? null : toItem(last.answer(causes[0])),
       oneConnection,
     });

@@ -1,0 +1,160 @@
+/*
+ * What nodes answer to eth_sendRawTransaction, as data: the texts stand in the sources of the named clients (their error
+ * tables), anvil's were taken from a running one. `kind` and `advice` are what the rail must read from them.
+ */
+import type { SendReading } from '../../src/rails/evm/answers.ts';
+
+export interface RecordedAnswer {
+  readonly client: string;
+  readonly code: number;
+  readonly message: string;
+  readonly kind: SendReading['kind'];
+  readonly advice: SendReading['advice'];
+}
+
+type Line = readonly [code: number, message: string, kind: SendReading['kind'], advice: SendReading['advice']];
+
+function of(client: string, lines: readonly Line[]): RecordedAnswer[] {
+  return lines.map(([code, message, kind, advice]) => ({ client, code, message, kind, advice }));
+}
+
+export const RECORDED: readonly RecordedAnswer[] = [
+  ...of('geth', [
+    [-32000, 'already known', 'in_progress', 'wait'],
+    [-32000, 'nonce too low: next nonce 5, tx nonce 4', 'in_progress', 'wait'],
+    [-32000, 'nonce too low', 'in_progress', 'wait'],
+    [-32000, 'replacement transaction underpriced: new tx gas fee cap 1 <= 1 queued', 'in_progress', 'bump'],
+    [-32000, 'transaction underpriced: tip needed 1000000000, tip permitted 1', 'blocked', 'bump'],
+    [-32000, 'transaction gas price below minimum: gas tip cap 0, minimum needed 1', 'blocked', 'bump'],
+    [-32000, 'txpool is full', 'blocked', 'resend'],
+    [-32000, 'account limit exceeded', 'blocked', 'resend'],
+    [-32000, 'in-flight transaction limit reached for delegated accounts', 'blocked', 'resend'],
+    [-32000, 'future transaction tries to replace pending', 'blocked', 'fill_gap'],
+    [-32000, 'gapped-nonce tx from delegated accounts', 'blocked', 'fill_gap'],
+    [-32000, 'insufficient funds for gas * price + value: balance 0, tx cost 21000, overshot 21000', 'blocked', 'fund'],
+    [-32000, 'nonce too high: tx nonce 20, gapped nonce 5', 'blocked', 'fill_gap'],
+    [-32000, 'intrinsic gas too low: gas 20000, minimum needed 21000', 'blocked', 'bump'],
+    [-32000, 'insufficient gas for floor data gas cost: gas 21000, minimum needed 22000', 'blocked', 'bump'],
+    [-32000, 'max priority fee per gas higher than max fee per gas', 'blocked', 'bump'],
+    [-32000, 'invalid sender', 'blocked', 'wait'],
+    [-32000, 'invalid chain id for signer: have 1 want 31337', 'blocked', 'wait'],
+    [-32000, 'transaction type not supported', 'blocked', 'wait'],
+    [-32000, 'negative value', 'blocked', 'wait'],
+    [-32000, 'gas uint64 overflow', 'blocked', 'wait'],
+    [-32000, 'rlp: value size exceeds available input length', 'blocked', 'wait'],
+    [-32000, 'typed transaction too short', 'blocked', 'wait'],
+    [-32000, 'exceeds block gas limit', 'blocked', 'wait'],
+    [-32000, 'transaction gas limit too high (cap: 16777216, tx: 20000000)', 'blocked', 'wait'],
+    [-32000, 'tx fee (2.10 ether) exceeds the configured cap (1.00 ether)', 'blocked', 'wait'],
+    [-32000, 'oversized data: transaction size 200000, limit 131072', 'blocked', 'wait'],
+    [-32000, 'only replay-protected (EIP-155) transactions allowed over RPC', 'blocked', 'wait'],
+    [-32000, 'address already reserved', 'blocked', 'wait'],
+    [-32000, 'authority already reserved', 'blocked', 'wait'],
+    [-32000, 'authority nonce too low', 'unreadable', 'resend'],
+    [-32000, 'unknown transaction', 'unreadable', 'resend'],
+    [-32000, 'header not found', 'unreadable', 'resend'],
+    [-32603, 'Internal error', 'unreadable', 'resend'],
+    [-32601, 'the method eth_sendRawTransaction does not exist/is not available', 'unreadable', 'resend'],
+  ]),
+  ...of('erigon', [
+    [-32000, 'already known', 'in_progress', 'wait'],
+    [-32000, 'existing txn with same hash', 'in_progress', 'wait'],
+    [-32000, 'mined', 'in_progress', 'wait'],
+    [-32000, 'nonce too low', 'in_progress', 'wait'],
+    [-32000, 'could not replace existing tx', 'in_progress', 'bump'],
+    [-32000, 'replaced by transaction with higher tip', 'in_progress', 'bump'],
+    [-32000, 'replacement transaction underpriced', 'in_progress', 'bump'],
+    [-32000, 'underpriced', 'blocked', 'bump'],
+    [-32000, 'fee too low', 'blocked', 'bump'],
+    [-32000, 'insufficient funds', 'blocked', 'fund'],
+    [-32000, 'pending sub-pool is full', 'blocked', 'resend'],
+    [-32000, 'baseFee sub-pool is full', 'blocked', 'resend'],
+    [-32000, 'queued sub-pool is full', 'blocked', 'resend'],
+    [-32000, 'spammer', 'blocked', 'resend'],
+    [-32000, 'IntrinsicGas', 'blocked', 'bump'],
+    [-32000, 'gas limit is too high', 'blocked', 'wait'],
+    [-32000, 'GasUintOverflow', 'blocked', 'wait'],
+    [-32000, 'RLPTooLong', 'blocked', 'wait'],
+    [-32000, 'oversized data', 'blocked', 'wait'],
+  ]),
+  ...of('nethermind', [
+    [-32010, 'already known', 'in_progress', 'wait'],
+    [-32010, 'AlreadyKnown', 'in_progress', 'wait'],
+    [-32010, 'OldNonce, Current nonce: 5, nonce of rejected tx: 4.', 'in_progress', 'wait'],
+    [-32010, 'nonce too low, Current nonce: 5, nonce of rejected tx: 4.', 'in_progress', 'wait'],
+    [-32010, 'ReplacementNotAllowed', 'in_progress', 'bump'],
+    [-32010, 'replacement transaction underpriced', 'in_progress', 'bump'],
+    [-32010, 'FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 7', 'blocked', 'bump'],
+    [-32010, 'FeeTooLowToCompete', 'blocked', 'bump'],
+    [-32010, 'transaction underpriced', 'blocked', 'bump'],
+    [-32010, 'InsufficientFunds, Account balance: 0, cumulative cost: 21000', 'blocked', 'fund'],
+    [-32010, 'NonceGap, Future nonce. Expected nonce: 5', 'blocked', 'fill_gap'],
+    [-32010, 'nonce too high', 'blocked', 'fill_gap'],
+    [-32010, 'GasLimitExceeded, Gas limit: 30000000, gas limit of rejected tx: 40000000', 'blocked', 'wait'],
+    [-32010, 'Syncing', 'blocked', 'resend'],
+    [-32010, 'Invalid', 'unreadable', 'resend'],
+  ]),
+  ...of('reth', [
+    [-32000, 'already known', 'in_progress', 'wait'],
+    [-32000, 'already imported', 'in_progress', 'wait'],
+    [-32000, 'nonce too low: next nonce 5, tx nonce 4', 'in_progress', 'wait'],
+    [-32000, 'replacement transaction underpriced', 'in_progress', 'bump'],
+    [-32000, 'insufficient gas price to replace existing transaction', 'in_progress', 'bump'],
+    [-32003, 'txpool is full', 'blocked', 'resend'],
+    [-32000, 'transaction discarded outright due to pool size constraints', 'blocked', 'resend'],
+    [
+      -32000,
+      'rejected due to 0x00000000000000000000000000000000000000aa being identified as a spammer',
+      'blocked',
+      'resend',
+    ],
+    [-32000, 'transaction feeCap 6 below chain minimum', 'blocked', 'bump'],
+    [-32000, 'transaction underpriced', 'blocked', 'bump'],
+    [-32000, 'transaction overdraws from account', 'blocked', 'fund'],
+    [-32000, 'insufficient funds for gas * price + value: have 0 want 21000', 'blocked', 'fund'],
+    [-32000, "transaction's gas limit 40000000 exceeds block's gas limit 30000000", 'blocked', 'wait'],
+    [-32000, 'input data too large', 'blocked', 'wait'],
+    [-32000, 'intrinsic gas too low', 'blocked', 'bump'],
+    [-32000, "transaction was added to the mempool but wasn't confirmed within 30s", 'in_progress', 'wait'],
+  ]),
+  ...of('bsc', [
+    [-32000, 'already known', 'in_progress', 'wait'],
+    [-32000, 'transaction underpriced, so it is either in pool2 or pool3', 'in_progress', 'wait'],
+    [-32000, 'nonce too low: next nonce 5, tx nonce 4', 'in_progress', 'wait'],
+    [-32000, 'sender or to in black list', 'blocked', 'wait'],
+    [-32000, 'replacement transaction underpriced', 'in_progress', 'bump'],
+  ]),
+  ...of('besu', [
+    [-32000, 'Known transaction', 'in_progress', 'wait'],
+    [-32001, 'Nonce too low', 'in_progress', 'wait'],
+    [-32000, 'Replacement transaction underpriced', 'in_progress', 'bump'],
+    [-32002, 'Invalid signature', 'blocked', 'wait'],
+    [-32003, 'Intrinsic gas exceeds gas limit', 'blocked', 'bump'],
+    [-32004, 'Upfront cost exceeds account balance', 'blocked', 'fund'],
+    [-32005, 'Transaction gas limit exceeds block gas limit', 'blocked', 'wait'],
+    [-32006, 'Incorrect nonce', 'blocked', 'fill_gap'],
+    [-32006, 'Nonce too high', 'blocked', 'fill_gap'],
+    [-32008, 'Initial sync is still in progress', 'blocked', 'resend'],
+    [-32009, 'Gas price below configured minimum gas price', 'blocked', 'bump'],
+    [-32009, 'Gas price below current base fee', 'blocked', 'bump'],
+    [-32000, 'Wrong chainId', 'blocked', 'wait'],
+    [-32000, 'ChainId not supported', 'blocked', 'wait'],
+    [-32000, 'Transaction fee cap exceeded', 'blocked', 'wait'],
+  ]),
+  ...of('anvil', [
+    [-32003, 'transaction already imported', 'in_progress', 'wait'],
+    [-32003, 'nonce too low', 'in_progress', 'wait'],
+    [-32003, 'replacement transaction underpriced', 'in_progress', 'bump'],
+    [-32003, 'max fee per gas less than block base fee', 'blocked', 'bump'],
+    [-32003, 'Insufficient funds for gas * price + value', 'blocked', 'fund'],
+    [-32003, 'Nonce too high', 'blocked', 'fill_gap'],
+    [-32000, 'intrinsic gas too low -- CallGasCostMoreThanGasLimit', 'blocked', 'bump'],
+  ]),
+  ...of('providers', [
+    [-32005, 'daily request count exceeded, request rate limited', 'blocked', 'resend'],
+    [-32005, 'Too Many Requests', 'blocked', 'resend'],
+    [429, 'Your app has exceeded its compute units per second capacity', 'blocked', 'resend'],
+    [-32600, 'Must be authenticated!', 'blocked', 'wait'],
+    [-32000, 'Transaction with the same hash was already imported.', 'in_progress', 'wait'],
+  ]),
+];
