@@ -27,22 +27,27 @@ declare
     select 1 from unnest(kinds, hold_keys) as k (kind, hold_key) where kind <> 'post' or hold_key is not null);
   verdicts text[] := array_fill(null::text, array[item_count]);
   refused int := 0;
-  touched text[];
-  is_post boolean[];
+  -- Accounts by id, as locked.
   account_ids bigint[];
   locked bigint[]; assets text[]; balances numeric[]; helds numeric[]; floors numeric[]; deficits numeric[]; seqs bigint[];
-  d_item int[]; d_account bigint[]; d_balance numeric[]; d_held numeric[];
-  e_item int[]; e_account bigint[]; e_asset text[]; e_seq bigint[]; e_amount numeric[]; e_after numeric[];
-  do_all_fit boolean;
-  is_decided boolean := false;
-  posting_ids bigint[];
-  posting_count int;
-  row_total int;
+  touched text[];
   stamp timestamptz;
-  free numeric[];
-  fits boolean;
-  place int;
+  -- What accepted items change.
+  d_item int[]; d_account bigint[]; d_balance numeric[]; d_held numeric[];
+  -- The entries that come of it.
+  e_item int[]; e_account bigint[]; e_asset text[]; e_seq bigint[]; e_amount numeric[]; e_after numeric[];
+  is_entangled boolean := false;
+  is_decided boolean := false;
+  do_all_fit boolean;
+  is_post boolean[];
+  posting_ids bigint[];
+  row_total int;
   rec record;
+  -- One after another.
+  key_groups int[]; hold_groups int[]; is_booked boolean[]; hold_states text[]; hold_accounts bigint[]; hold_amounts numeric[];
+  free numeric[]; nets numeric[];
+  m_account bigint[]; m_balance numeric[]; m_held numeric[]; places int[];
+  line int; first_line int; g int; place int; fits boolean;
 begin
   -- 1. Lock order: accounts by id, then holds (W6: locked and read before anything is inserted, duplicates included).
   if has_holds then
@@ -65,22 +70,23 @@ begin
   -- Under the locks: an account's entries carry times in the order of their seq.
   stamp := payonce.now();
 
-  -- 2. What exists already, or stands twice in this very batch, is a quiet no-op (W5). The rest becomes deltas.
+  -- 2. What exists already is a quiet no-op (W5); the rest becomes deltas.
   if has_holds then
     for rec in
-      select k.n, case
-               when k.kind = 'void' then case when h.state = 'open' and k.hold_nth = 1 then null else 'hold_gone' end
-               when k.kind = 'hold' then case when h.id is not null or k.nth > 1 then 'exists' end
-               when p.id is not null or k.nth > 1 then 'exists'
-               when k.hold_key is not null and (h.id is null or h.state <> 'open' or k.hold_nth > 1) then 'hold_gone'
+      select k.n, k.is_entangled, case
+               when k.kind = 'void' then case when h.state = 'open' then null else 'hold_gone' end
+               when k.kind = 'hold' then case when h.id is not null then 'exists' end
+               when p.id is not null then 'exists'
+               when k.hold_key is not null and h.state is distinct from 'open' then 'hold_gone'
              end as outcome
       from (select n::int, kind, key, hold_key,
-                   row_number() over (partition by kind, case when kind = 'post' then key else hold_key end order by n) as nth,
-                   row_number() over (partition by kind = 'hold', hold_key order by n) as hold_nth
+                   kind = 'post' and count(*) over (partition by kind, key collate "C") > 1
+                   or hold_key is not null and count(*) over (partition by hold_key) > 1 as is_entangled
             from unnest(kinds, keys, hold_keys) with ordinality as u (kind, key, hold_key, n)) k
       left join payonce.holds h on h.key = k.hold_key
       left join payonce.postings p on p.idem_key = k.key and k.kind = 'post'
     loop
+      is_entangled := is_entangled or rec.is_entangled;
       if rec.outcome is not null then
         verdicts[rec.n] := rec.outcome;
         refused := refused + 1;
@@ -101,14 +107,18 @@ begin
     ) s where verdicts[s.n] is null;
   else
     for rec in
-      select k.n
+      select k.n, p.id is not null as is_booked
       from (select n::int, key, row_number() over (partition by key collate "C" order by n) as nth
             from unnest(keys) with ordinality as u (key, n)) k
       left join payonce.postings p on p.idem_key = k.key
       where k.nth > 1 or p.id is not null
     loop
-      verdicts[rec.n] := 'exists';
-      refused := refused + 1;
+      if rec.is_booked then
+        verdicts[rec.n] := 'exists';
+        refused := refused + 1;
+      else
+        is_entangled := true;
+      end if;
     end loop;
     if refused = 0 then
       d_item := line_items; d_account := line_accounts; d_balance := line_amounts;
@@ -120,68 +130,124 @@ begin
     d_held := array_fill(0::numeric, array[coalesce(cardinality(d_item), 0)]);
   end if;
 
-  -- 3. Continue each account's chain through the deltas, from the row that was locked. Does everything fit, one after
-  -- another? If not, the items are tried in order, each alone, and the chains are made again from those that fit.
+  -- 3. Continue each account's chain through the deltas, from the row that was locked. If everything fits, that is the
+  -- result. If not, or if items share a key or a hold, they are tried in order, each alone, and the chains are made again.
   while refused < item_count loop
-    select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
-           array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
-           bool_and(c.n = 0 or c.floor is null or c.deficit = 0 and c.after - c.held >= c.floor)
-      into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
-    from (
-      select n, account, delta, n > 0 and delta <> 0 as is_entry,
-             sum(delta) over chain as after, sum(held) over chain as held,
-             (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
-             first_value(asset) over chain as asset, first_value(floor) over chain as floor, first_value(deficit) over chain as deficit
+    if not is_entangled or is_decided then
+      select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
+             array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
+             bool_and(c.n = 0 or c.floor is null or c.deficit = 0 and c.after - c.held >= c.floor)
+        into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
       from (
-        select 0 as n, account, asset, delta, held, floor, deficit, lines
-        from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
-        union all
-        select n, account, null, delta, held, null, null, (delta <> 0)::int
-        from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
-      ) s
-      window chain as (partition by account order by n)
-    ) c;
-    exit when do_all_fit or is_decided;
+        select n, account, delta, n > 0 and delta <> 0 as is_entry,
+               sum(delta) over chain as after, sum(held) over chain as held,
+               (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
+               first_value(asset) over chain as asset, first_value(floor) over chain as floor, first_value(deficit) over chain as deficit
+        from (
+          select 0 as n, account, asset, delta, held, floor, deficit, lines
+          from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
+          union all
+          select n, account, null, delta, held, null, null, (delta <> 0)::int
+          from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
+        ) s
+        window chain as (partition by account order by n)
+      ) c;
+      exit when do_all_fit or is_decided;
+    end if;
 
     is_decided := true;
+    refused := 0;
+    d_item := '{}'; d_account := '{}'; d_balance := '{}'; d_held := '{}';
+    select array_agg(k.key_group order by k.n), array_agg(k.hold_group order by k.n), array_agg(p.id is not null order by k.n),
+           array_agg(coalesce(h.state, 'none') order by k.n), array_agg(h.account_id order by k.n), array_agg(h.amount order by k.n)
+      into key_groups, hold_groups, is_booked, hold_states, hold_accounts, hold_amounts
+    from (select n::int, kind, key, hold_key,
+                 case when kind = 'post' then (min(n) over (partition by kind, key collate "C"))::int end as key_group,
+                 case when hold_key is not null then (min(n) over (partition by hold_key))::int end as hold_group
+          from unnest(kinds, keys, hold_keys) with ordinality as u (kind, key, hold_key, n)) k
+    left join payonce.holds h on h.key = k.hold_key
+    left join payonce.postings p on p.idem_key = k.key and k.kind = 'post';
     free := array(select balance - held from unnest(balances, helds) with ordinality as f (balance, held, n) order by n);
-    for rec in
-      select d.n, array_agg(d.place) as places, array_agg(d.net) as nets
-      from (select u.n, array_position(locked, u.account) as place, sum(u.balance - u.held) as net
-            from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) group by u.n, u.account) d
-      group by d.n order by d.n
-    loop
+    nets := free;
+    line := 1;
+    for n in 1 .. item_count loop
+      first_line := line;
+      while line_items[line] = n loop
+        line := line + 1;
+      end loop;
+      g := hold_groups[n];
+      if kinds[n] = 'post' and is_booked[key_groups[n]] or kinds[n] = 'hold' and hold_states[g] <> 'none' then
+        verdicts[n] := 'exists';
+        refused := refused + 1;
+        continue;
+      elsif kinds[n] <> 'hold' and g is not null and hold_states[g] <> 'open' then
+        verdicts[n] := 'hold_gone';
+        refused := refused + 1;
+        continue;
+      end if;
+
+      m_account := line_accounts[first_line : line - 1];
+      if kinds[n] = 'post' then
+        m_balance := line_amounts[first_line : line - 1];
+        m_held := array_fill(0::numeric, array[line - first_line]);
+      else
+        m_balance := array_fill(0::numeric, array[line - first_line]);
+        m_held := line_amounts[first_line : line - 1];
+      end if;
+      if kinds[n] <> 'hold' and g is not null then
+        m_account := m_account || hold_accounts[g];
+        m_balance := m_balance || 0::numeric;
+        m_held := m_held || -hold_amounts[g];
+      end if;
+      places := '{}';
+      for i in 1 .. coalesce(cardinality(m_account), 0) loop
+        place := array_position(locked, m_account[i]);
+        if place = any (places) then
+          nets[place] := nets[place] + m_balance[i] - m_held[i];
+        else
+          places := places || place;
+          nets[place] := m_balance[i] - m_held[i];
+        end if;
+      end loop;
       fits := true;
-      for i in 1 .. cardinality(rec.places) loop
-        place := rec.places[i];
-        if rec.nets[i] < 0 and free[place] + rec.nets[i] < floors[place] - deficits[place] then
+      foreach place in array places loop
+        if nets[place] < 0 and free[place] + nets[place] < floors[place] - deficits[place] then
           fits := false;
         end if;
       end loop;
-      if fits then
-        for i in 1 .. cardinality(rec.places) loop
-          place := rec.places[i];
-          free[place] := free[place] + rec.nets[i];
-          if floors[place] is not null then
-            deficits[place] := least(deficits[place], greatest(0, floors[place] - free[place]));
-          end if;
-        end loop;
-      else
-        verdicts[rec.n] := 'insufficient';
+      if not fits then
+        verdicts[n] := 'insufficient';
         refused := refused + 1;
+        continue;
+      end if;
+
+      verdicts[n] := null;
+      foreach place in array places loop
+        free[place] := free[place] + nets[place];
+        if floors[place] is not null then
+          deficits[place] := least(deficits[place], greatest(0, floors[place] - free[place]));
+        end if;
+      end loop;
+      d_item := d_item || array_fill(n, array[coalesce(cardinality(m_account), 0)]);
+      d_account := d_account || m_account; d_balance := d_balance || m_balance; d_held := d_held || m_held;
+      if kinds[n] = 'post' then
+        is_booked[key_groups[n]] := true;
+      end if;
+      if kinds[n] = 'hold' then
+        hold_states[g] := 'open';
+        hold_accounts[g] := line_accounts[first_line];
+        hold_amounts[g] := line_amounts[first_line];
+      elsif g is not null then
+        hold_states[g] := 'ended';
       end if;
     end loop;
-    select array_agg(u.n order by u.n), array_agg(u.account order by u.n), array_agg(u.balance order by u.n), array_agg(u.held order by u.n)
-      into d_item, d_account, d_balance, d_held
-    from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) where verdicts[u.n] is null;
+    if line <= cardinality(line_items) then
+      raise exception 'lines must come in the order of their items' using errcode = 'P0A08';
+    end if;
   end loop;
 
   if refused < item_count then
     -- 4. Heads first. A key that somebody else booked meanwhile on other accounts changes what was decided: run again.
-    posting_count := item_count - refused;
-    if has_holds then
-      posting_count := (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'post' and verdict is null);
-    end if;
     with booked as (
       insert into payonce.postings (idem_key, reference, effect_id, reverses, created_at)
       select key, reference, effect_id, reverses, stamp
@@ -191,10 +257,13 @@ begin
       returning id
     )
     select coalesce(array_agg(id order by id), '{}') into posting_ids from booked;
-    if cardinality(posting_ids) <> posting_count then
+    row_total := case when has_holds
+      then (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'post' and verdict is null)
+      else item_count - refused end;
+    if cardinality(posting_ids) <> row_total then
       raise exception 'a posting key was booked meanwhile' using errcode = '40001';
     end if;
-    if posting_count < item_count then
+    if row_total < item_count then
       posting_ids := array(
         select case when is_new then posting_ids[count(*) filter (where is_new) over (order by n)] else 0 end
         from (select n, kind = 'post' and verdict is null as is_new
