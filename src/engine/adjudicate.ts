@@ -29,13 +29,20 @@ where id = $1
 returning id`;
 
 /** Leaves a wish for the next advance of a sealed effect. `ended` where there is nothing left to do. */
-export async function wish(deps: EngineDeps, operator: Operator, effectId: bigint, what: Wish): Promise<'wished' | 'ended'> {
+export async function wish(
+  deps: EngineDeps,
+  operator: Operator,
+  effectId: bigint,
+  what: Wish,
+): Promise<'wished' | 'ended'> {
   requireRole(operator, 'operator');
   return deps.pool.tx('wish', async (tx) => {
     const [effect] = await loadEffects(tx, [effectId]);
     if (effect === undefined) throw new PayonceError('PO_NOT_FOUND', { detail: `There is no effect ${effectId}` });
     if ((what === 'bump' || what === 'cancel') && effect.nonce === null) {
-      throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: `effect ${effectId} is not a sealed transaction of a chain: it has nothing to ${what}` });
+      throw new PayonceError('PO_EVIDENCE_REFUSED', {
+        detail: `effect ${effectId} is not a sealed transaction of a chain: it has nothing to ${what}`,
+      });
     }
     const done = (await tx.query(WISH, [effectId, what])).rowCount === 1;
     await audit(tx, operator.id, `effect.${what}`, `effect:${effectId}`, { outcome: done ? 'wished' : 'ended' });
@@ -64,7 +71,13 @@ async function lockCase(tx: Tx, id: string): Promise<CaseRow> {
 }
 
 /** The first person: what should be done with a case, on the evidence as it stands now. Durable on return. */
-export async function propose(deps: EngineDeps, operator: Operator, caseId: string, verb: Verb, detail: { reason: string; evidenceId?: string }): Promise<{ proposalId: string; evidenceVersion: number }> {
+export async function propose(
+  deps: EngineDeps,
+  operator: Operator,
+  caseId: string,
+  verb: Verb,
+  detail: { reason: string; evidenceId?: string },
+): Promise<{ proposalId: string; evidenceVersion: number }> {
   requireRole(operator, 'operator');
   return deps.pool.tx('propose', async (tx) => {
     const one = await lockCase(tx, caseId);
@@ -74,8 +87,14 @@ export async function propose(deps: EngineDeps, operator: Operator, caseId: stri
     if (objection !== null) throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: objection });
     const proposalId = deps.makeId('prop');
     const evidenceVersion = effect?.evidenceVersion ?? 0;
-    await tx.query("update payonce.proposals set state = 'void', decided_at = payonce.now() where case_id = $1 and verb = $2 and state = 'open'", [caseId, verb]);
-    await tx.query('insert into payonce.proposals (id, case_id, verb, detail, evidence_version, proposed_by) values ($1, $2, $3, $4::jsonb, $5, $6)', [proposalId, caseId, verb, JSON.stringify(detail), evidenceVersion, operator.id]);
+    await tx.query(
+      "update payonce.proposals set state = 'void', decided_at = payonce.now() where case_id = $1 and verb = $2 and state = 'open'",
+      [caseId, verb],
+    );
+    await tx.query(
+      'insert into payonce.proposals (id, case_id, verb, detail, evidence_version, proposed_by) values ($1, $2, $3, $4::jsonb, $5, $6)',
+      [proposalId, caseId, verb, JSON.stringify(detail), evidenceVersion, operator.id],
+    );
     await audit(tx, operator.id, `case.proposed.${verb}`, caseId, { proposalId, evidenceVersion, ...detail });
     return { proposalId, evidenceVersion };
   });
@@ -87,12 +106,19 @@ function objectionTo(deps: EngineDeps, verb: Verb, effect: EffectRow | undefined
   if (effect === undefined) return 'the case is not about an effect';
   switch (verb) {
     case 'settled':
-      return effect.state === 'PENDING' ? 'nothing was sealed, so nothing of it can have moved' : effect.state === 'SETTLED' ? 'it is settled' : null;
+      return effect.state === 'PENDING'
+        ? 'nothing was sealed, so nothing of it can have moved'
+        : effect.state === 'SETTLED'
+          ? 'it is settled'
+          : null;
     case 'absent': {
       if (effect.state !== 'SEALED') return `it is ${effect.state}`;
       const rail = deps.rails.get(effect.rail);
-      if (effect.nonce !== null || rail?.capabilities.sequenced === true) return 'the chain itself can decide: cancel it on chain with the same nonce, and its finality frees the money';
-      return effect.testimonies > 0 ? 'testimony says that it moved' : 'this rail has no proof of absence by people yet';
+      if (effect.nonce !== null || rail?.capabilities.sequenced === true)
+        return 'the chain itself can decide: cancel it on chain with the same nonce, and its finality frees the money';
+      return effect.testimonies > 0
+        ? 'testimony says that it moved'
+        : 'this rail has no proof of absence by people yet';
     }
     case 'strike':
       return effect.testimonies === 0 ? 'there is no testimony to strike' : null;
@@ -101,40 +127,72 @@ function objectionTo(deps: EngineDeps, verb: Verb, effect: EffectRow | undefined
   }
 }
 
-export type Approval = { readonly outcome: 'done'; readonly did: string } | { readonly outcome: 'void'; readonly why: string };
+export type Approval =
+  | { readonly outcome: 'done'; readonly did: string }
+  | { readonly outcome: 'void'; readonly why: string };
 
 /** The second person: carries the proposal out if the evidence is still what the first saw. Durable on return. */
 export async function approve(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Approval> {
   requireRole(operator, 'approver');
   return deps.pool.tx('approve', async (tx) => {
-    const { rows } = await tx.query<{ case_id: string; verb: Verb; detail: { reason: string; evidenceId?: string }; evidence_version: number; proposed_by: string; state: string }>(
-      'select case_id, verb, detail, evidence_version, proposed_by, state from payonce.proposals where id = $1',
-      [proposalId],
-    );
+    const { rows } = await tx.query<{
+      case_id: string;
+      verb: Verb;
+      detail: { reason: string; evidenceId?: string };
+      evidence_version: number;
+      proposed_by: string;
+      state: string;
+    }>('select case_id, verb, detail, evidence_version, proposed_by, state from payonce.proposals where id = $1', [
+      proposalId,
+    ]);
     const proposal = rows[0];
-    if (proposal === undefined) throw new PayonceError('PO_NOT_FOUND', { detail: `There is no proposal ${proposalId}` });
-    if (proposal.proposed_by === operator.id) throw new PayonceError('PO_OPERATOR_FORBIDDEN', { detail: 'A second person must approve what you proposed' });
+    if (proposal === undefined)
+      throw new PayonceError('PO_NOT_FOUND', { detail: `There is no proposal ${proposalId}` });
+    if (proposal.proposed_by === operator.id)
+      throw new PayonceError('PO_OPERATOR_FORBIDDEN', { detail: 'A second person must approve what you proposed' });
     const one = await lockCase(tx, proposal.case_id);
     const effect = one.effectId === null ? undefined : (await lockEffects(tx, [one.effectId]))[0];
-    const locked = await tx.query<{ state: string }>('select state from payonce.proposals where id = $1 for no key update', [proposalId]);
-    if (locked.rows[0]?.state !== 'open') return { outcome: 'void', why: `the proposal is ${locked.rows[0]?.state ?? 'gone'}` };
+    const locked = await tx.query<{ state: string }>(
+      'select state from payonce.proposals where id = $1 for no key update',
+      [proposalId],
+    );
+    if (locked.rows[0]?.state !== 'open')
+      return { outcome: 'void', why: `the proposal is ${locked.rows[0]?.state ?? 'gone'}` };
     const objection = one.closed ? 'the case is closed' : objectionTo(deps, proposal.verb, effect);
     const stale = (effect?.evidenceVersion ?? 0) !== proposal.evidence_version;
     if (stale || objection !== null) {
-      const why = objection ?? `the evidence has changed since (${proposal.evidence_version} → ${effect?.evidenceVersion ?? 0})`;
-      await tx.query("update payonce.proposals set state = 'void', decided_at = payonce.now() where id = $1", [proposalId]);
+      const why =
+        objection ?? `the evidence has changed since (${proposal.evidence_version} → ${effect?.evidenceVersion ?? 0})`;
+      await tx.query("update payonce.proposals set state = 'void', decided_at = payonce.now() where id = $1", [
+        proposalId,
+      ]);
       await audit(tx, operator.id, 'case.void', proposal.case_id, { proposalId, why });
       return { outcome: 'void', why };
     }
-    await tx.query("update payonce.proposals set state = 'approved', approved_by = $2, decided_at = payonce.now() where id = $1", [proposalId, operator.id]);
+    await tx.query(
+      "update payonce.proposals set state = 'approved', approved_by = $2, decided_at = payonce.now() where id = $1",
+      [proposalId, operator.id],
+    );
     const did = await carryOut(tx, deps, proposal.verb, proposal.detail, proposalId, one, effect);
     await tx.query("update payonce.proposals set state = 'done' where id = $1", [proposalId]);
-    await audit(tx, operator.id, `case.approved.${proposal.verb}`, proposal.case_id, { proposalId, proposedBy: proposal.proposed_by, did });
+    await audit(tx, operator.id, `case.approved.${proposal.verb}`, proposal.case_id, {
+      proposalId,
+      proposedBy: proposal.proposed_by,
+      did,
+    });
     return { outcome: 'done', did };
   });
 }
 
-async function carryOut(tx: Tx, deps: EngineDeps, verb: Verb, detail: { reason: string; evidenceId?: string }, proposalId: string, one: CaseRow, effect: EffectRow | undefined): Promise<string> {
+async function carryOut(
+  tx: Tx,
+  deps: EngineDeps,
+  verb: Verb,
+  detail: { reason: string; evidenceId?: string },
+  proposalId: string,
+  one: CaseRow,
+  effect: EffectRow | undefined,
+): Promise<string> {
   switch (verb) {
     case 'close':
       await closeOne(tx, one.id, `closed by two persons: ${detail.reason}`);
@@ -149,7 +207,7 @@ async function carryOut(tx: Tx, deps: EngineDeps, verb: Verb, detail: { reason: 
       return struck.rowCount === 1 ? `struck evidence ${detail.evidenceId}` : 'there was nothing to strike';
     }
     case 'unwind':
-      return unwind(tx, deps, needed(effect), one.id, detail.reason);
+      return unwind(tx, needed(effect), one.id, detail.reason);
     case 'absent':
       throw new InvariantBroken('absence is not decided here yet');
   }
@@ -160,27 +218,69 @@ function needed(effect: EffectRow | undefined): EffectRow {
   return effect;
 }
 
-async function sayItMoved(tx: Tx, deps: EngineDeps, effect: EffectRow, proposalId: string, reason: string, caseId: string): Promise<string> {
-  const [evidenceId] = await storeEvidence(tx, [{ effectId: effect.id, kind: 'OPERATOR_SAW', rank: 'object', source: 'operators', operator: 'operators', objectId: null, detail: reason, sendNumber: effect.sendCount, token: effect.leaseToken, proposalId }]);
+async function sayItMoved(
+  tx: Tx,
+  deps: EngineDeps,
+  effect: EffectRow,
+  proposalId: string,
+  reason: string,
+  caseId: string,
+): Promise<string> {
+  const [evidenceId] = await storeEvidence(tx, [
+    {
+      effectId: effect.id,
+      kind: 'OPERATOR_SAW',
+      rank: 'object',
+      source: 'operators',
+      operator: 'operators',
+      objectId: null,
+      detail: reason,
+      sendNumber: effect.sendCount,
+      token: effect.leaseToken,
+      proposalId,
+    },
+  ]);
   if (evidenceId === undefined) throw new InvariantBroken('evidence without an id');
   if (effect.state === 'RELEASED') return 'recorded that it moved; the effect is being re-opened';
-  const won = await settleBatch(tx, deps, null, [{ act: 'settle', effect, token: effect.leaseToken, evidenceId, kind: 'OPERATOR_SAW', rank: 'object', objectId: null, detail: reason, cost: null }]);
+  const won = await settleBatch(tx, deps, null, [
+    {
+      act: 'settle',
+      effect,
+      token: effect.leaseToken,
+      evidenceId,
+      kind: 'OPERATOR_SAW',
+      rank: 'object',
+      objectId: null,
+      detail: reason,
+      cost: null,
+    },
+  ]);
   await closeOne(tx, caseId, `two persons saw it: ${reason}`);
   return won.has(effect.id) ? 'settled it' : 'it had ended already';
 }
 
 /** A settled effect that never happened after all (broken finality): the postings are reversed, nothing is sent again. */
-async function unwind(tx: Tx, deps: EngineDeps, effect: EffectRow, caseId: string, reason: string): Promise<string> {
-  const { rows } = await tx.query<{ id: bigint }>("select id from payonce.postings where effect_id = $1 and idem_key not like 'GAS:%' order by id limit 1", [effect.id]);
+async function unwind(tx: Tx, effect: EffectRow, caseId: string, reason: string): Promise<string> {
+  const { rows } = await tx.query<{ id: bigint }>(
+    "select id from payonce.postings where effect_id = $1 and idem_key not like 'GAS:%' order by id limit 1",
+    [effect.id],
+  );
   const posting = rows[0];
   if (posting === undefined) throw new InvariantBroken(`effect ${effect.id} has no posting`);
-  const verdict = await reverse(tx, { postingId: posting.id, key: postingKey.unwound(effect.id), reference: effect.subjectId });
+  const verdict = await reverse(tx, {
+    postingId: posting.id,
+    key: postingKey.unwound(effect.id),
+    reference: effect.subjectId,
+  });
   await closeOne(tx, caseId, `unwound by two persons: ${reason}`);
   return `unwound posting ${posting.id}: ${verdict.verdict}`;
 }
 
 async function closeOne(tx: Tx, id: string, how: string): Promise<void> {
-  await tx.query('update payonce.cases set closed_at = payonce.now(), closed_how = $2 where id = $1 and closed_at is null', [id, how.slice(0, 1_000)]);
+  await tx.query(
+    'update payonce.cases set closed_at = payonce.now(), closed_how = $2 where id = $1 and closed_at is null',
+    [id, how.slice(0, 1_000)],
+  );
 }
 
 /** A remark for whoever looks next; changes nothing else. */
@@ -188,7 +288,11 @@ export async function note(deps: EngineDeps, operator: Operator, caseId: string,
   requireRole(operator, 'operator');
   await deps.pool.tx('note', async (tx) => {
     await lockCase(tx, caseId);
-    await tx.query('insert into payonce.case_notes (case_id, operator_id, note) values ($1, $2, $3)', [caseId, operator.id, text]);
+    await tx.query('insert into payonce.case_notes (case_id, operator_id, note) values ($1, $2, $3)', [
+      caseId,
+      operator.id,
+      text,
+    ]);
     await audit(tx, operator.id, 'case.noted', caseId, { note: text });
   });
 }

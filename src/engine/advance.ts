@@ -41,16 +41,32 @@ export interface Advanced {
 
 /** One pass over a rail: what was claimed is advanced by one step. Answers how much there was to do. */
 export async function advanceOnce(deps: EngineDeps, rail: Rail): Promise<Advanced> {
+  const sealed = await watchOnce(deps, rail);
+  const pending = await sendOnce(deps, rail);
+  return { pending, sealed };
+}
+
+/** The watcher's pass: looks at sealed effects that are due, settles, releases, sends again. */
+export async function watchOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   const sealed = await deps.pool.tx('claim sealed', (tx) =>
     claimSealed(tx, rail.name, limits.CLAIM_BATCH, deps.leaseMs),
   );
   if (sealed.length > 0) await advanceSealed(deps, rail, sealed);
+  return sealed.length;
+}
+
+/** The sender's pass: plans, seals and sends pending effects, per signer as many as it has room for. */
+export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   const load = await loadSignerLoad(deps.pool, rail.name);
-  const cap = rail.capabilities.sequenced ? rail.capabilities.inFlightPerSignerMax : limits.CLAIM_BATCH;
-  const room = load.map((one) => ({ signer: one.signer, room: cap - one.open })).filter((one) => one.room > 0);
+  const { capabilities } = rail;
+  const cap = capabilities.sequenced ? capabilities.inFlightPerSignerMax : limits.CLAIM_BATCH;
+  const room = load
+    .map((one) => ({ signer: one.signer, room: capabilities.sequenced ? cap - one.open : cap }))
+    .filter((one) => one.room > 0);
+  if (room.length === 0) return 0;
   const pending = await deps.pool.tx('claim pending', (tx) => claimPending(tx, rail.name, room, deps.leaseMs));
   if (pending.length > 0) await advancePending(deps, rail, pending);
-  return { pending: pending.length, sealed: sealed.length };
+  return pending.length;
 }
 
 /** One effect at once, for people and webhooks: `busy` where somebody else has its lease. */

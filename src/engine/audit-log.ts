@@ -5,7 +5,13 @@
 import type { Query } from '../db/pool.ts';
 
 /** Appends one act. Durable with the caller's commit. Lock order: last in its transaction (the head row is one). */
-export async function audit(query: Query, actor: string, action: string, object: string, detail: object): Promise<void> {
+export async function audit(
+  query: Query,
+  actor: string,
+  action: string,
+  object: string,
+  detail: object,
+): Promise<void> {
   await query.query('select payonce.audit($1, $2, $3, $4::jsonb)', [actor, action, object, JSON.stringify(detail)]);
 }
 
@@ -35,5 +41,8 @@ export async function verifyAudit(query: Query): Promise<{ seq: bigint; fault: s
      where h.seq <> coalesce((select max(l.seq) from payonce.audit_log l), 0)
         or (h.seq > 0 and h.hash <> (select l.hash from payonce.audit_log l where l.seq = h.seq))`,
   );
-  return [...rows, ...head.rows.map((row) => ({ seq: row.seq, fault: 'the head names another row: the end was cut off or changed' }))];
+  return [
+    ...rows,
+    ...head.rows.map((row) => ({ seq: row.seq, fault: 'the head names another row: the end was cut off or changed' })),
+  ];
 }

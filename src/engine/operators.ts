@@ -23,10 +23,22 @@ export interface Operator {
 const hashOf = (key: string): string => createHash('sha256').update(key).digest('hex');
 
 /** Makes an operator; the key is returned this once. Durable with the caller's commit. */
-export async function createOperator(tx: Tx, makeId: MakeId, chance: Chance, name: string, role: Role, by: string): Promise<{ operator: Operator; key: string }> {
+export async function createOperator(
+  tx: Tx,
+  makeId: MakeId,
+  chance: Chance,
+  name: string,
+  role: Role,
+  by: string,
+): Promise<{ operator: Operator; key: string }> {
   const key = `op_${toBase32(chance.bytes(32), 51)}`;
   const id = makeId('op');
-  await tx.query('insert into payonce.operators (id, name, key_hash, role) values ($1, $2, $3, $4)', [id, name, hashOf(key), role]);
+  await tx.query('insert into payonce.operators (id, name, key_hash, role) values ($1, $2, $3, $4)', [
+    id,
+    name,
+    hashOf(key),
+    role,
+  ]);
   await audit(tx, by, 'operator.created', id, { name, role });
   return { operator: { id, name, role }, key };
 }
@@ -44,6 +56,8 @@ export async function loadOperator(query: Query, key: string): Promise<Operator>
 
 export function requireRole(operator: Operator, least: Role): void {
   if (ROLES.indexOf(operator.role) < ROLES.indexOf(least)) {
-    throw new PayonceError('PO_OPERATOR_FORBIDDEN', { detail: `${operator.name} is ${operator.role}; this needs ${least}` });
+    throw new PayonceError('PO_OPERATOR_FORBIDDEN', {
+      detail: `${operator.name} is ${operator.role}; this needs ${least}`,
+    });
   }
 }

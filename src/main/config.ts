@@ -1,0 +1,300 @@
+/**
+ * The configuration, and the only reader of the environment.
+ *
+ * Settings come from environment variables (secrets and what differs per machine) and one JSON file (chains, assets,
+ * wallets). All faults are found at once and told together; nothing starts on a broken configuration (exit 2). The
+ * reference (`payonce config --reference`, docs/config.md) is printed from the table here.
+ */
+import { readFileSync } from 'node:fs';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { PayonceError } from '../kernel/errors.ts';
+import * as limits from '../kernel/limits.ts';
+import type { Cut, CutMode, PortKind } from '../kernel/ports.ts';
+
+const Decimal = Type.String({ pattern: '^(0|[1-9][0-9]*)(\\.[0-9]+)?$' });
+const Units = Type.String({ pattern: '^(0|[1-9][0-9]*)$' });
+const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' });
+
+const Asset = Type.Object(
+  {
+    code: Type.String({ pattern: '^[A-Za-z0-9._-]{1,40}$' }),
+    /** `null`: the chain's own coin. */
+    contract: Type.Union([Address, Type.Null()]),
+    decimals: Type.Integer({ minimum: 0, maximum: 36 }),
+    wallet: Type.Optional(Address),
+    withdrawal: Type.Optional(
+      Type.Object(
+        {
+          min: Decimal,
+          max: Decimal,
+          dayMax: Decimal,
+          feeFlat: Decimal,
+          feeBasisPoints: Type.Integer({ minimum: 0, maximum: 10_000 }),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    deposit: Type.Optional(
+      Type.Object(
+        { feeFlat: Decimal, feeBasisPoints: Type.Integer({ minimum: 0, maximum: 10_000 }) },
+        { additionalProperties: false },
+      ),
+    ),
+    ownAddress: Type.Optional(Type.Union([Type.Literal('refuse'), Type.Literal('allow_deposit_addresses')])),
+  },
+  { additionalProperties: false },
+);
+
+const Chain = Type.Object(
+  {
+    chainId: Units,
+    genesisHash: Type.Optional(Type.String({ pattern: '^0x[0-9a-f]{64}$' })),
+    nodes: Type.Array(
+      Type.Object(
+        { url: Type.String({ pattern: '^https?://' }), operator: Type.String({ minLength: 1 }) },
+        { additionalProperties: false },
+      ),
+      { minItems: 1 },
+    ),
+    finality: Type.Union([
+      Type.Object({ tag: Type.Literal('finalized') }, { additionalProperties: false }),
+      Type.Object({ depth: Type.Integer({ minimum: 1 }) }, { additionalProperties: false }),
+    ]),
+    feeCapWei: Units,
+    gasLimitCap: Units,
+    /** Operators that must agree on a final block before a deposit is credited. */
+    agreeing: Type.Optional(Type.Integer({ minimum: 1 })),
+    absenceWitnesses: Type.Optional(Type.Integer({ minimum: 1 })),
+    lookEveryMs: Type.Optional(Type.Integer({ minimum: 50 })),
+    resendAfterMs: Type.Optional(Type.Integer({ minimum: 100 })),
+    bumpAfterMs: Type.Optional(Type.Integer({ minimum: 1_000 })),
+    decideWithinMs: Type.Optional(Type.Integer({ minimum: 1_000 })),
+    scanOverlapBlocks: Type.Optional(Type.Integer({ minimum: 1 })),
+    assets: Type.Array(Asset, { minItems: 1 }),
+  },
+  { additionalProperties: false },
+);
+
+const FileShape = Type.Object({ chains: Type.Array(Chain) }, { additionalProperties: false });
+export type ChainConfig = Static<typeof Chain>;
+
+interface Setting {
+  readonly name: string;
+  readonly meaning: string;
+  readonly fallback: string | null;
+}
+/** What the environment may hold. `fallback` null: needed. */
+export const SETTINGS: readonly Setting[] = [
+  {
+    name: 'DATABASE_URL',
+    meaning: 'PostgreSQL 16 or later. Without it an embedded PostgreSQL 18 is started (not in production)',
+    fallback: 'embedded',
+  },
+  {
+    name: 'PAYONCE_ENV',
+    meaning: '`production` refuses development keys, embedded databases and private webhook addresses',
+    fallback: 'development',
+  },
+  {
+    name: 'PAYONCE_DEPLOYMENT',
+    meaning: 'A name that never changes: keys sent to providers are derived from it',
+    fallback: 'local',
+  },
+  { name: 'PAYONCE_CONFIG', meaning: 'JSON file with chains, assets and limits', fallback: 'none' },
+  { name: 'PAYONCE_HOST', meaning: 'Address the API listens on', fallback: '127.0.0.1' },
+  { name: 'PAYONCE_PORT', meaning: 'Port the API listens on; 0 takes a free one', fallback: '8080' },
+  {
+    name: 'PAYONCE_DATA',
+    meaning: 'Folder of the embedded database and the development chain',
+    fallback: 'none: a temporary one',
+  },
+  {
+    name: 'PAYONCE_MASTER_SECRET',
+    meaning: 'At least 32 characters; webhook secrets are derived from it',
+    fallback: 'a fixed one in development',
+  },
+  { name: 'PAYONCE_KEYSTORE', meaning: 'Folder of encrypted keys of the wallets', fallback: 'development keys' },
+  { name: 'PAYONCE_PASSPHRASE', meaning: 'Passphrase of the keystore', fallback: 'none' },
+  { name: 'PAYONCE_INBOUND', meaning: 'Inbound webhook sources, `name=whsec_…` separated by commas', fallback: 'none' },
+  { name: 'PAYONCE_OPERATOR_KEY', meaning: 'Key of the operator at the command line', fallback: 'none' },
+  { name: 'PAYONCE_LOG', meaning: 'debug, info, warn, error or silent', fallback: 'info' },
+  {
+    name: 'PAYONCE_LEASE_MS',
+    meaning: 'How long a worker may hold an effect; not under 500',
+    fallback: String(limits.LEASE_MS),
+  },
+  { name: 'PAYONCE_POOL', meaning: 'Database connections per process', fallback: String(limits.POOL_CONNECTIONS) },
+  {
+    name: 'PAYONCE_CUT',
+    meaning: 'Crash proofs only: `[kind:]ordinal:mode` ends the process at that port call',
+    fallback: 'none',
+  },
+  { name: 'PAYONCE_CUT_LOG', meaning: 'Crash proofs only: file that gets a line per port call', fallback: 'none' },
+];
+
+export interface Config {
+  readonly databaseUrl: string | null;
+  readonly production: boolean;
+  readonly deployment: string;
+  readonly host: string;
+  readonly port: number;
+  readonly dataFolder: string | null;
+  readonly masterSecret: Uint8Array;
+  readonly keystore: { readonly folder: string; readonly passphrase: string } | null;
+  readonly inbound: readonly { readonly name: string; readonly secrets: readonly string[] }[];
+  readonly operatorKey: string | null;
+  readonly logLevel: string;
+  readonly leaseMs: number;
+  readonly poolConnections: number;
+  readonly cut: Cut | null;
+  readonly cutLog: string | null;
+  readonly chains: readonly ChainConfig[];
+}
+
+const DEVELOPMENT_SECRET = 'payonce-development-secret-not-for-production';
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'];
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Reads everything; throws one error that lists all faults. */
+export function readConfig(environment: Environment = process.env): Config {
+  const faults: string[] = [];
+  const text = (name: string): string | null => {
+    const value = environment[name];
+    return value === undefined || value.trim() === '' ? null : value;
+  };
+  const whole = (name: string, fallback: number, least: number): number => {
+    const value = text(name);
+    if (value === null) return fallback;
+    if (!/^\d{1,9}$/.test(value) || Number.parseInt(value, 10) < least)
+      faults.push(`${name}: got "${value}", expected a whole number from ${least}`);
+    return Number.parseInt(value, 10);
+  };
+  for (const name of Object.keys(environment)) {
+    if (
+      name.startsWith('PAYONCE_') &&
+      !name.startsWith('PAYONCE_TEST_') &&
+      !SETTINGS.some((setting) => setting.name === name)
+    ) {
+      faults.push(`${name}: there is no such setting (see payonce config --reference)`);
+    }
+  }
+  const production = text('PAYONCE_ENV') === 'production';
+  if (text('PAYONCE_ENV') !== null && !['production', 'development'].includes(text('PAYONCE_ENV') ?? '')) {
+    faults.push(`PAYONCE_ENV: got "${text('PAYONCE_ENV') ?? ''}", expected production or development`);
+  }
+  const databaseUrl = text('DATABASE_URL');
+  if (databaseUrl !== null && !/^postgres(ql)?:\/\//.test(databaseUrl))
+    faults.push('DATABASE_URL: expected postgres://…');
+  const secret = text('PAYONCE_MASTER_SECRET') ?? DEVELOPMENT_SECRET;
+  if (secret.length < 32) faults.push('PAYONCE_MASTER_SECRET: expected at least 32 characters');
+  const logLevel = text('PAYONCE_LOG') ?? 'info';
+  if (!LOG_LEVELS.includes(logLevel))
+    faults.push(`PAYONCE_LOG: got "${logLevel}", expected one of ${LOG_LEVELS.join(', ')}`);
+  const folder = text('PAYONCE_KEYSTORE');
+  const passphrase = text('PAYONCE_PASSPHRASE');
+  if (folder !== null && passphrase === null) faults.push('PAYONCE_PASSPHRASE: needed with PAYONCE_KEYSTORE');
+  const config: Config = {
+    databaseUrl,
+    production,
+    deployment: text('PAYONCE_DEPLOYMENT') ?? 'local',
+    host: text('PAYONCE_HOST') ?? '127.0.0.1',
+    port: whole('PAYONCE_PORT', 8080, 0),
+    dataFolder: text('PAYONCE_DATA'),
+    masterSecret: Buffer.from(secret),
+    keystore: folder === null ? null : { folder, passphrase: passphrase ?? '' },
+    inbound: readInbound(text('PAYONCE_INBOUND'), faults),
+    operatorKey: text('PAYONCE_OPERATOR_KEY'),
+    logLevel,
+    leaseMs: whole('PAYONCE_LEASE_MS', limits.LEASE_MS, 500),
+    poolConnections: whole('PAYONCE_POOL', limits.POOL_CONNECTIONS, 1),
+    cut: readCut(text('PAYONCE_CUT'), faults),
+    cutLog: text('PAYONCE_CUT_LOG'),
+    chains: readFile(text('PAYONCE_CONFIG'), faults),
+  };
+  if (production) {
+    if (databaseUrl === null) faults.push('DATABASE_URL: needed in production');
+    if (text('PAYONCE_MASTER_SECRET') === null) faults.push('PAYONCE_MASTER_SECRET: needed in production');
+    if (text('PAYONCE_DEPLOYMENT') === null) faults.push('PAYONCE_DEPLOYMENT: needed in production');
+    if (folder === null && config.chains.length > 0)
+      faults.push('PAYONCE_KEYSTORE: needed in production; development keys are refused');
+    if (config.cut !== null) faults.push('PAYONCE_CUT: refused in production');
+  }
+  if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
+  return config;
+}
+
+function readFile(path: string | null, faults: string[]): readonly ChainConfig[] {
+  if (path === null) return [];
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    faults.push(
+      `PAYONCE_CONFIG: ${path} cannot be read as JSON (${error instanceof Error ? error.message : 'unknown fault'})`,
+    );
+    return [];
+  }
+  const found = Value.Errors(FileShape, parsed);
+  for (const fault of found)
+    faults.push(`PAYONCE_CONFIG: ${fault.instancePath === '' ? '/' : fault.instancePath}: ${fault.message}`);
+  if (found.length > 0) return [];
+  const { chains } = parsed as Static<typeof FileShape>;
+  const codes = chains.flatMap((chain) => chain.assets.map((asset) => asset.code));
+  for (const code of new Set(codes.filter((one, index) => codes.indexOf(one) !== index)))
+    faults.push(`PAYONCE_CONFIG: the asset code ${code} stands twice`);
+  for (const chain of chains) {
+    if (!chain.assets.some((asset) => asset.contract === null))
+      faults.push(`PAYONCE_CONFIG: chain ${chain.chainId} needs an asset with contract null (its coin pays gas)`);
+  }
+  return chains;
+}
+
+function readInbound(value: string | null, faults: string[]): { name: string; secrets: string[] }[] {
+  if (value === null) return [];
+  const sources = new Map<string, string[]>();
+  for (const part of value.split(',')) {
+    const [name, secret] = [part.slice(0, part.indexOf('=')).trim(), part.slice(part.indexOf('=') + 1).trim()];
+    if (!/^[a-z0-9-]{1,40}$/.test(name) || !secret.startsWith('whsec_')) {
+      faults.push('PAYONCE_INBOUND: expected name=whsec_…, separated by commas');
+      continue;
+    }
+    sources.set(name, [...(sources.get(name) ?? []), secret]);
+  }
+  return [...sources].map(([name, secrets]) => ({ name, secrets }));
+}
+
+function readCut(value: string | null, faults: string[]): Cut | null {
+  if (value === null) return null;
+  const match = /^(?:(db|http|signer):)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(value);
+  if (match === null) {
+    faults.push(`PAYONCE_CUT: got "${value}", expected [db:|http:|signer:]ordinal:before|after|half_written|half_read`);
+    return null;
+  }
+  const cut: Cut = { ordinal: Number.parseInt(match[2] ?? '0', 10), mode: match[3] as CutMode };
+  return match[1] === undefined ? cut : { ...cut, kind: match[1] as PortKind };
+}
+
+/** The reference as Markdown. */
+export function configReference(): string {
+  const rows = SETTINGS.map(
+    (setting) => `| \`${setting.name}\` | ${setting.meaning} | ${setting.fallback ?? 'needed'} |`,
+  );
+  return [
+    '# Configuration',
+    '',
+    'Printed by `payonce config --reference` from the one place that reads it.',
+    '',
+    '| variable | meaning | when absent |',
+    '| --- | --- | --- |',
+    ...rows,
+    '',
+    'The JSON file named by `PAYONCE_CONFIG`:',
+    '',
+    '```json',
+    JSON.stringify(FileShape, null, 2),
+    '```',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,149 @@
+/**
+ * Registration: what the configuration says of chains, assets and wallets becomes rows, again at each start.
+ *
+ * Decimals are frozen once registered and compared with the contract's own (H9). A wallet's sequence is read from the
+ * chain once, when it is first registered and nothing of ours can be under way; afterwards only our own row counts.
+ */
+import { raiseAlert, clearAlert } from '../engine/alerts.ts';
+import { PayonceError } from '../kernel/errors.ts';
+import { parseAmount } from '../kernel/money.ts';
+import { type App, assetId, type WiredChain } from './wire.ts';
+
+const ASSET = `insert into payonce.assets (id, code, chain, contract, decimals)
+values ($1, $2, $3, $4, $5)
+on conflict (id) do nothing
+returning id`;
+const SAME_ASSET = `select code, decimals
+from payonce.assets
+where id = $1`;
+const POLICY = `insert into payonce.asset_policies
+  (asset_id, rail, wallet, withdrawal_min, withdrawal_max, withdrawal_day_max, withdrawal_fee_flat, withdrawal_fee_bp, deposit_fee_flat, deposit_fee_bp, own_address_policy)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+on conflict (asset_id, partner_id) do update
+set rail = excluded.rail, wallet = excluded.wallet, withdrawal_min = excluded.withdrawal_min, withdrawal_max = excluded.withdrawal_max,
+    withdrawal_day_max = excluded.withdrawal_day_max, withdrawal_fee_flat = excluded.withdrawal_fee_flat, withdrawal_fee_bp = excluded.withdrawal_fee_bp,
+    deposit_fee_flat = excluded.deposit_fee_flat, deposit_fee_bp = excluded.deposit_fee_bp, own_address_policy = excluded.own_address_policy`;
+
+/** Assets and policies: needs no node. */
+export async function registerAssets(app: App): Promise<void> {
+  for (const chain of app.chains) {
+    for (const asset of chain.config.assets) {
+      const id = assetId(chain.chain, asset.contract);
+      const contract = asset.contract?.toLowerCase() ?? null;
+      const made = await app.pool.query(ASSET, [id, asset.code, chain.chain, contract, asset.decimals]);
+      if (made.rowCount === 0) {
+        const { rows } = await app.pool.query<{ code: string; decimals: number }>(SAME_ASSET, [id]);
+        if (rows[0]?.decimals !== asset.decimals) {
+          throw new PayonceError('PO_CONFIG_INVALID', {
+            detail: `asset ${asset.code}: registered with ${rows[0]?.decimals ?? 'other'} decimals, configured with ${asset.decimals}; decimals are frozen (H9)`,
+          });
+        }
+      }
+      if (asset.withdrawal === undefined || asset.wallet === undefined) continue;
+      const units = (text: string): bigint => {
+        const parsed = parseAmount(text, asset.decimals);
+        if (!parsed.ok)
+          throw new PayonceError('PO_CONFIG_INVALID', {
+            detail: `asset ${asset.code}: "${text}" is no amount with ${asset.decimals} decimals`,
+          });
+        return parsed.units;
+      };
+      const { withdrawal, deposit } = asset;
+      await app.pool.query(POLICY, [
+        id,
+        chain.rail.name,
+        asset.wallet.toLowerCase(),
+        units(withdrawal.min),
+        units(withdrawal.max),
+        units(withdrawal.dayMax),
+        units(withdrawal.feeFlat),
+        withdrawal.feeBasisPoints,
+        units(deposit?.feeFlat ?? '0'),
+        deposit?.feeBasisPoints ?? 0,
+        asset.ownAddress ?? 'refuse',
+      ]);
+    }
+  }
+}
+
+const KNOWN_SIGNER = `select address
+from payonce.signers
+where rail = $1
+  and address = any ($2::text[])`;
+const SIGNER = `insert into payonce.signers (rail, address, label, next_nonce)
+values ($1, $2, $3, $4)
+on conflict (rail, address) do nothing`;
+const OWN_ADDRESS = `insert into payonce.addresses (id, chain, address, kind)
+values ($1, $2, $3, 'MASTER')
+on conflict (chain, address) do nothing`;
+const STOP = `update payonce.rails
+set seals_stopped_at = coalesce(seals_stopped_at, payonce.now()), seals_stopped_reason = coalesce(seals_stopped_reason, $2)
+where name = $1`;
+
+/** Wallets and the contracts' decimals: needs a node. `degraded` when none answers; tried again later. */
+export async function registerChain(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
+  const wallets = [
+    ...new Set(
+      chain.config.assets.flatMap((asset) => (asset.wallet === undefined ? [] : [asset.wallet.toLowerCase()])),
+    ),
+  ];
+  const known = new Set(
+    (await app.pool.query<{ address: string }>(KNOWN_SIGNER, [chain.rail.name, wallets])).rows.map(
+      (row) => row.address,
+    ),
+  );
+  const fresh = wallets.filter((wallet) => !known.has(wallet));
+  const surveys = fresh.length === 0 ? [] : ((await chain.rail.survey?.(fresh)) ?? []);
+  if (surveys.some((one) => one.nonceHead === null)) return degraded(app, chain, 'no node told the wallets’ sequence');
+  for (const one of surveys) {
+    await app.pool.tx('register wallet', async (tx) => {
+      await tx.query(SIGNER, [chain.rail.name, one.signer, 'configured', one.nonceHead]);
+      await tx.query(OWN_ADDRESS, [app.engine.makeId('adr'), chain.chain, one.signer]);
+    });
+  }
+  for (const asset of chain.config.assets) {
+    const id = assetId(chain.chain, asset.contract);
+    const check = await chain.rail.checkAsset({
+      id,
+      code: asset.code,
+      decimals: asset.decimals,
+      chain: chain.chain,
+      contract: asset.contract?.toLowerCase() ?? null,
+    });
+    if (!check.ok && check.reason === 'NODE_DOWN') return degraded(app, chain, `decimals of ${asset.code}: ${check.detail}`);
+    if (!check.ok) {
+      const reason = `asset ${asset.code}: ${check.detail}`;
+      await app.pool.query(STOP, [chain.rail.name, reason]);
+      await raiseAlert(app.pool, 'decimals_differ', id, reason, app.log);
+    }
+  }
+  await clearAlert(app.pool, 'rail_degraded', chain.rail.name);
+  return 'registered';
+}
+
+async function degraded(app: App, chain: WiredChain, why: string): Promise<'degraded'> {
+  await raiseAlert(app.pool, 'rail_degraded', chain.rail.name, why, app.log);
+  return 'degraded';
+}
+
+const MARKS = `select (select system_identifier::text from pg_control_system()) as system_identifier,
+       (select timeline_id from pg_control_checkpoint()) as timeline`;
+const KEEP_MARKS = `insert into payonce.database_marks (system_identifier, timeline)
+values ($1, $2)
+on conflict (one) do nothing`;
+const KNOWN_MARKS = `select system_identifier, timeline
+from payonce.database_marks`;
+
+/** A fail-over or a restored backup may lack commits whose effects have left: all seals stop until a person signs it off. */
+export async function checkDatabaseMarks(app: App): Promise<'same' | 'changed'> {
+  const now = (await app.pool.query<{ system_identifier: string; timeline: number }>(MARKS)).rows[0];
+  if (now === undefined) return 'same';
+  await app.pool.query(KEEP_MARKS, [now.system_identifier, now.timeline]);
+  const known = (await app.pool.query<{ system_identifier: string; timeline: number }>(KNOWN_MARKS)).rows[0];
+  if (known === undefined || (known.system_identifier === now.system_identifier && known.timeline === now.timeline))
+    return 'same';
+  const reason = `the database changed: system ${known.system_identifier} timeline ${known.timeline} became ${now.system_identifier} timeline ${now.timeline}`;
+  for (const chain of app.chains) await app.pool.query(STOP, [chain.rail.name, reason]);
+  await raiseAlert(app.pool, 'database_changed', 'database', reason, app.log);
+  return 'changed';
+}

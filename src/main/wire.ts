@@ -1,0 +1,227 @@
+/**
+ * The wiring: the only place that imports everything and puts it together from a configuration.
+ *
+ * `wire` opens what is needed and starts nothing; `startWorkers` and the API are started by the commands. A rail whose
+ * nodes are down is degraded, not fatal: the API serves, effects wait, `registerChain` is tried again by the scheduler.
+ */
+import { appendFileSync } from 'node:fs';
+import { makePool, type Pool } from '../db/pool.ts';
+import { raiseAlert, clearAlert } from '../engine/alerts.ts';
+import { openCase } from '../engine/cases.ts';
+import type { EngineDeps } from '../engine/deps.ts';
+import { makeEngine } from '../engine/engine.ts';
+import { quarantineSigners } from '../engine/quarantine.ts';
+import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
+import { makeWithdrawals } from '../flows/withdrawals/index.ts';
+import { makeChainMonitor } from '../inbox/chain-monitor.ts';
+import { makeReceiver, type Receiver } from '../inbox/receive.ts';
+import { type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
+import { makeIds } from '../kernel/ids.ts';
+import { type Log, makeLog, silentLog } from '../kernel/log.ts';
+import { type Ports, systemPorts } from '../kernel/ports.ts';
+import { makeChart } from '../ledger/accounts.ts';
+import { type Courier, makeCourier } from '../outbox/courier.ts';
+import {
+  type EvmRail,
+  type EvmSigner,
+  isDevKey,
+  makeDevSigner,
+  makeEvmRail,
+  openKeystore,
+  readAddress,
+} from '../rails/evm/index.ts';
+import type { ChainConfig, Config } from './config.ts';
+
+export interface WiredChain {
+  readonly config: ChainConfig;
+  /** CAIP-2. */
+  readonly chain: string;
+  readonly coinAssetId: string;
+  readonly rail: EvmRail;
+  readonly scanner: Scanner;
+}
+
+export interface App {
+  readonly config: Config;
+  readonly ports: Ports;
+  readonly log: Log;
+  readonly pool: Pool;
+  readonly engine: EngineDeps;
+  readonly chains: readonly WiredChain[];
+  readonly courier: Courier;
+  readonly receiver: Receiver;
+  readonly inbox: InboxWorker;
+  /** Set by the workers in this process: hints that there is work. */
+  readonly wakes: Set<() => void>;
+  wake(): void;
+  newDepositAddress(chain: string): Promise<string>;
+  readDestination(chain: string, text: string): ReturnType<typeof readAddress>;
+  close(): Promise<void>;
+}
+
+export interface WireOptions {
+  readonly url: string;
+  /** For the development start: the keys of its chain. */
+  readonly signer?: EvmSigner;
+  readonly newAddress?: () => Promise<string>;
+}
+
+export async function wire(config: Config, options: WireOptions): Promise<App> {
+  const log = config.logLevel === 'silent' ? silentLog : makeLog(config.logLevel);
+  const { cutLog } = config;
+  const ports = systemPorts(
+    config.cut ?? undefined,
+    cutLog === null ? undefined : (ordinal, kind, name) => appendFileSync(cutLog, `${ordinal}\t${kind}\t${name}\n`),
+  );
+  const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
+  const makeId = makeIds(ports.clock, ports.chance);
+  const chart = makeChart();
+  const keys = await openKeys(config, options, ports);
+  refuseDevKeys(config, keys.signer);
+  const rails = config.chains.map((chain) => makeRail(chain, ports, log, keys.signer));
+  const engine = await makeEngine({
+    pool,
+    ports,
+    log,
+    makeId,
+    chart,
+    flows: [makeWithdrawals(chart)],
+    rails,
+    leaseMs: config.leaseMs,
+  });
+  const wakes = new Set<() => void>();
+  const wake = (): void => {
+    for (const one of wakes) one();
+  };
+  const chains = config.chains.map((chain, index): WiredChain => {
+    const rail = rails[index];
+    if (rail === undefined) throw new Error('a chain without its rail');
+    const name = `eip155:${chain.chainId}`;
+    const scanner = makeScanner({
+      pool,
+      makeId,
+      chart,
+      log,
+      chain: name,
+      rail: rail.name,
+      nodes: rail.blocks,
+      canonical: (address) => {
+        const read = readAddress(address);
+        return read.ok ? read.address : null;
+      },
+      ...(chain.agreeing === undefined ? {} : { agreeing: chain.agreeing }),
+      ...(chain.scanOverlapBlocks === undefined ? {} : { overlapBlocks: BigInt(chain.scanOverlapBlocks) }),
+      onUnknownOutbound: (tx, out) =>
+        quarantineSigners(tx, { makeId, log }, [
+          { rail: rail.name, signer: out.sender, reason: `${out.txHash} left it without a record` },
+        ]),
+    });
+    return { config: chain, chain: name, coinAssetId: assetId(name, null), rail, scanner };
+  });
+  const courier = makeCourier({
+    pool,
+    ports,
+    log,
+    masterSecret: config.masterSecret,
+    policy: { allowPrivate: !config.production },
+  });
+  const monitor = makeChainMonitor({ wake, hurry: hurryEffects });
+  const inbox = makeInboxWorker({
+    pool,
+    log,
+    handlers: Object.fromEntries(config.inbound.map((source) => [source.name, monitor])),
+    people: {
+      openCase: (tx, one) => openCase(tx, makeId, one),
+      raiseAlert: (tx, kind, key, message) => raiseAlert(tx, kind, key, message, log),
+      clearAlert,
+    },
+  });
+  const receiver = makeReceiver({ pool, ports, log, sources: config.inbound, wake });
+  return {
+    config,
+    ports,
+    log,
+    pool,
+    engine,
+    chains,
+    courier,
+    receiver,
+    inbox,
+    wakes,
+    wake,
+    newDepositAddress: () => keys.newAddress(),
+    readDestination: (_chain, text) => readAddress(text),
+    async close() {
+      await courier.close();
+      await Promise.all(rails.map((rail) => rail.close()));
+      await pool.end();
+    },
+  };
+}
+
+/** CAIP-19: a token by its contract, the coin by its SLIP-44 number of the EVM family. */
+export function assetId(chain: string, contract: string | null): string {
+  return contract === null ? `${chain}/slip44:60` : `${chain}/erc20:${contract.toLowerCase()}`;
+}
+
+function makeRail(chain: ChainConfig, ports: Ports, log: Log, signer: EvmSigner): EvmRail {
+  const { absenceWitnesses, lookEveryMs, resendAfterMs, bumpAfterMs, decideWithinMs } = chain;
+  const operators = new Set(chain.nodes.map((node) => node.operator)).size;
+  return makeEvmRail(
+    {
+      name: `evm:${chain.chainId}`,
+      chainId: BigInt(chain.chainId),
+      ...(chain.genesisHash === undefined ? {} : { genesisHash: chain.genesisHash }),
+      nodes: chain.nodes,
+      finality: chain.finality,
+      feeCapWei: BigInt(chain.feeCapWei),
+      gasLimitCap: BigInt(chain.gasLimitCap),
+      coinAssetId: assetId(`eip155:${chain.chainId}`, null),
+      capabilities: {
+        // Absence takes two operators (design §2), also where only one is configured: then it stays a person's.
+        absenceWitnesses: Math.max(absenceWitnesses ?? 2, operators === 1 ? 2 : 1),
+        ...(lookEveryMs === undefined ? {} : { lookEveryMs }),
+        ...(resendAfterMs === undefined ? {} : { resendAfterMs }),
+        ...(bumpAfterMs === undefined ? {} : { bumpAfterMs }),
+        ...(decideWithinMs === undefined ? {} : { decideWithinMs }),
+      },
+    },
+    { ports, signer, log },
+  );
+}
+
+async function openKeys(
+  config: Config,
+  options: WireOptions,
+  ports: Ports,
+): Promise<{ signer: EvmSigner; newAddress: () => Promise<string> }> {
+  if (options.signer !== undefined && options.newAddress !== undefined)
+    return { signer: options.signer, newAddress: options.newAddress };
+  if (config.keystore !== null) {
+    const keystore = await openKeystore(config.keystore.folder, config.keystore.passphrase, ports.chance);
+    return { signer: keystore.signer, newAddress: () => keystore.createAddress() };
+  }
+  return {
+    signer: makeDevSigner(),
+    newAddress: () => Promise.reject(new Error('set PAYONCE_KEYSTORE to make deposit addresses')),
+  };
+}
+
+function refuseDevKeys(config: Config, signer: EvmSigner): void {
+  if (config.production && signer.addresses().some(isDevKey))
+    throw new Error('a development key is in the keystore; refused in production');
+}
+
+const HURRY = `update payonce.effects
+set next_at = payonce.now()
+where state = 'SEALED'
+  and lease_until is null
+  and id in (select effect_id from payonce.effect_variants where hash = any ($1::text[]))`;
+
+/** A monitor named transactions of ours: look at once. It is a hint; what it says is not believed. */
+async function hurryEffects(
+  tx: { query(sql: string, values: readonly unknown[]): Promise<unknown> },
+  mentions: { hashes: readonly string[] },
+): Promise<void> {
+  if (mentions.hashes.length > 0) await tx.query(HURRY, [mentions.hashes]);
+}

@@ -1,0 +1,77 @@
+/**
+ * The worker's roles. Any number of processes may run any of them; what keeps them apart is in the database.
+ *   sender     plans, seals and sends what is pending
+ *   watcher    looks at what is sealed, settles, re-opens, scans for deposits, works the inbox
+ *   courier    brings events to partners' endpoints
+ *   scheduler  alerts for long stays, start-up checks that are tried again
+ */
+import { sendOnce, watchLongStays, watchOnce } from '../engine/advance.ts';
+import type { EngineDeps } from '../engine/deps.ts';
+import { reopenOnce } from '../engine/reopen.ts';
+import * as limits from '../kernel/limits.ts';
+import type { Log } from '../kernel/log.ts';
+import type { Clock } from '../kernel/ports.ts';
+import { type Loop, startLoop, withoutOverlap } from './loop.ts';
+
+export const ROLES = ['sender', 'watcher', 'courier', 'scheduler'] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface RoleDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly engine: EngineDeps;
+  readonly scanners: readonly { readonly name: string; runOnce(): Promise<{ outcome: string }> }[];
+  readonly courier: { runOnce(): Promise<{ worked: number }> };
+  readonly inbox: { runOnce(): Promise<{ worked: number }> };
+  /** Start-up work that may have to be repeated; `true` when there was something to do. */
+  readonly chores: readonly { readonly name: string; readonly everyMs: number; run(): Promise<unknown> }[];
+}
+
+/** Between two scans of a chain with nothing new: well under any block time of a public chain's finality. */
+const SCAN_IDLE_MS = 1_000;
+const LONG_STAY_EVERY_MS = 60_000;
+
+export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
+  const loops: Loop[] = [];
+  const start = (name: string, idleMs: number, runOnce: () => Promise<boolean>): void => {
+    loops.push(startLoop({ name, clock: deps.clock, log: deps.log, idleMs, runOnce: withoutOverlap(runOnce) }));
+  };
+  const { engine } = deps;
+  for (const role of roles) {
+    switch (role) {
+      case 'sender':
+        for (const rail of engine.rails.values())
+          start(`sender ${rail.name}`, limits.WORKER_IDLE_MS, async () => (await sendOnce(engine, rail)) > 0);
+        break;
+      case 'watcher':
+        for (const rail of engine.rails.values()) {
+          start(`watcher ${rail.name}`, limits.WORKER_IDLE_MS, async () => {
+            const looked = await watchOnce(engine, rail);
+            return (await reopenOnce(engine)) + looked > 0;
+          });
+        }
+        for (const scanner of deps.scanners)
+          start(`scanner ${scanner.name}`, SCAN_IDLE_MS, async () => (await scanner.runOnce()).outcome === 'scanned');
+        start('inbox', limits.WORKER_IDLE_MS, async () => (await deps.inbox.runOnce()).worked > 0);
+        break;
+      case 'courier':
+        start('courier', limits.WORKER_IDLE_MS, async () => (await deps.courier.runOnce()).worked > 0);
+        break;
+      case 'scheduler':
+        for (const rail of engine.rails.values()) {
+          start(`long stays ${rail.name}`, LONG_STAY_EVERY_MS, async () => {
+            await watchLongStays(engine, rail);
+            return false;
+          });
+        }
+        for (const chore of deps.chores) {
+          start(chore.name, chore.everyMs, async () => {
+            await chore.run();
+            return false;
+          });
+        }
+        break;
+    }
+  }
+  return loops;
+}
