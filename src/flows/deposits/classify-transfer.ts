@@ -1,0 +1,103 @@
+/**
+ * What a movement at our addresses is (R10): a pure table, read from the top, whose first fitting row decides. The row's
+ * reason is stored beside the class, so that people see why.
+ *
+ * The class is the receiver's side. The sender's side of our own effect is the effect itself: when partner A withdraws to
+ * partner B's deposit address, A's side is the withdrawal (its hash or payload is on record) and B's is a deposit.
+ */
+export type AddressKind = 'MASTER' | 'DEPOSIT' | 'SETTLEMENT' | 'GAS' | 'RELAYER' | 'ADMIN';
+/** `PARTNER_MASTER`: a master wallet that belongs to one partner. */
+export type Side = 'OUTSIDE' | AddressKind | 'PARTNER_MASTER';
+
+export type TransferClass =
+  /** Credits the address's partner. */
+  | 'DEPOSIT'
+  /** Belongs to an effect of ours, whose flow books both sides. */
+  | 'OWN_EFFECT'
+  /** From our infrastructure to ourselves; a return of fees too (R13). Credits nobody. */
+  | 'FUNDING'
+  /** Between two of our own, without a record: an alarm, no credit (an orphan sweep would be one). */
+  | 'UNKNOWN_INTERNAL'
+  | 'UNKNOWN_INBOUND'
+  /** Out of our wallet without a record: an alarm, and the signer is quarantined. */
+  | 'UNKNOWN_OUTBOUND';
+
+/** `partner_pays`: an effect that takes a partner's held money; `own`: any other effect of ours (sweep, top-up, …). */
+export type OwnEffect = 'none' | 'partner_pays' | 'own';
+
+export interface TransferFacts {
+  readonly from: Side;
+  readonly to: Side;
+  readonly effect: OwnEffect;
+}
+
+export interface Classed {
+  readonly class: TransferClass;
+  readonly reason: string;
+}
+
+type Wanted = Side | 'ANY' | 'OURS' | 'INFRASTRUCTURE';
+interface Rule extends Classed {
+  readonly effect: readonly OwnEffect[];
+  readonly from: Wanted;
+  readonly to: Wanted;
+}
+
+const EVERY: readonly OwnEffect[] = ['none', 'partner_pays', 'own'];
+
+export const TRANSFER_RULES: readonly Rule[] = [
+  {
+    effect: ['partner_pays'],
+    from: 'OURS',
+    to: 'DEPOSIT',
+    class: 'DEPOSIT',
+    reason: 'a_partner_paid_to_a_deposit_address',
+  },
+  { effect: ['partner_pays', 'own'], from: 'ANY', to: 'ANY', class: 'OWN_EFFECT', reason: 'transaction_is_ours' },
+  {
+    effect: ['none'],
+    from: 'INFRASTRUCTURE',
+    to: 'OURS',
+    class: 'FUNDING',
+    reason: 'infrastructure_sends_to_ourselves',
+  },
+  { effect: ['none'], from: 'OURS', to: 'OURS', class: 'UNKNOWN_INTERNAL', reason: 'both_ours_without_a_record' },
+  { effect: ['none'], from: 'OUTSIDE', to: 'DEPOSIT', class: 'DEPOSIT', reason: 'outside_to_a_deposit_address' },
+  {
+    effect: ['none'],
+    from: 'OUTSIDE',
+    to: 'PARTNER_MASTER',
+    class: 'DEPOSIT',
+    reason: 'outside_to_a_master_wallet_of_a_partner',
+  },
+  // A master wallet that several partners share has nobody to credit: two persons say whose the money is.
+  { effect: ['none'], from: 'OUTSIDE', to: 'MASTER', class: 'UNKNOWN_INBOUND', reason: 'outside_to_a_master_wallet' },
+  { effect: ['none'], from: 'OUTSIDE', to: 'OURS', class: 'UNKNOWN_INBOUND', reason: 'outside_to_infrastructure' },
+  { effect: EVERY, from: 'OURS', to: 'OUTSIDE', class: 'UNKNOWN_OUTBOUND', reason: 'ours_to_outside_without_a_record' },
+];
+
+/** A transaction that moved other money when it was mined again: its detected deposit is not simply given to another. */
+export const REMINED_OTHERWISE: Classed = { class: 'UNKNOWN_INBOUND', reason: 'mined_again_with_another_receiver' };
+
+/** `null`: neither side is ours, nothing to do with us. */
+export function classifyTransfer(facts: TransferFacts): Classed | null {
+  if (facts.from === 'OUTSIDE' && facts.to === 'OUTSIDE') return null;
+  const rule = TRANSFER_RULES.find(
+    (row) => row.effect.includes(facts.effect) && fits(row.from, facts.from) && fits(row.to, facts.to),
+  );
+  if (rule === undefined) throw new Error(`no rule for a movement from ${facts.from} to ${facts.to}`);
+  return { class: rule.class, reason: rule.reason };
+}
+
+function fits(wanted: Wanted, side: Side): boolean {
+  switch (wanted) {
+    case 'ANY':
+      return true;
+    case 'OURS':
+      return side !== 'OUTSIDE';
+    case 'INFRASTRUCTURE':
+      return side === 'GAS' || side === 'ADMIN' || side === 'RELAYER' || side === 'SETTLEMENT';
+    default:
+      return side === wanted;
+  }
+}
