@@ -6,11 +6,12 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { signAs, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
+import { signAs, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import { encodeFunctionData, keccak256, type Address } from 'viem';
 import { testToken } from '../../sim/contracts/artifacts.ts';
 import { startEvmProxy } from '../../sim/evm-proxy.ts';
 import {
+  changeToken,
   finalize,
   GWEI,
   kindsOf,
@@ -33,13 +34,6 @@ after(async () => scene.stop());
 afterEach(() => {
   for (const node of scene.nodes) node.heal();
 });
-
-async function owns(method: string, args: readonly unknown[]): Promise<void> {
-  const data = encodeFunctionData({ abi: testToken.abi, functionName: method, args } as Parameters<
-    typeof encodeFunctionData
-  >[0]);
-  await sendAndMine(scene.chain, scene.owner.privateKey, { to: scene.token, data });
-}
 
 test('a payment goes from the pool to included to final success, with its gas as cost', async () => {
   const before = await tokenBalance(scene.chain, scene.token, RECEIVER);
@@ -119,7 +113,10 @@ test('a send whose answer is lost is unreadable, is not sent again below us, and
   assert.equal(answer.reach, 'request_written');
   assert.equal(scene.rail.read(answer, sealed).kind, 'unreadable');
   const sends = scene.nodes.map((node, index) => (node.calls['eth_sendRawTransaction'] ?? 0) - (start[index] ?? 0));
-  assert.deepEqual(sends.sort(), [0, 1]);
+  assert.deepEqual(
+    sends.sort((a, b) => a - b),
+    [0, 1],
+  );
   await finalize(scene);
   assert.deepEqual(kindsOf(await observe(scene, sealed)), ['final_success', 'final_success']);
 });
@@ -238,7 +235,7 @@ test('a reorganisation makes an included payment vanish, and the same bytes go a
 test('a payee that is blacklisted after the seal reverts: in progress first, final then, with the cause (case E8)', async () => {
   const { sealed } = await payOne(scene);
   await scene.chain.rpc('anvil_dropTransaction', [sealed.variants[0]?.hash ?? '']);
-  await owns('blacklist', [RECEIVER, true]);
+  await changeToken(scene, 'blacklist', [RECEIVER, true]);
   const [variant] = sealed.variants;
   assert.ok(variant);
   await scene.rail.send(sealed, variant);
@@ -249,7 +246,7 @@ test('a payee that is blacklisted after the seal reverts: in progress first, fin
   assert.deepEqual(kindsOf(seen), ['reverted_final', 'reverted_final']);
   assert.match(seen[0]?.detail ?? '', /blacklisted/);
   assert.ok((seen[0]?.cost?.units ?? 0n) > 0n);
-  await owns('blacklist', [RECEIVER, false]);
+  await changeToken(scene, 'blacklist', [RECEIVER, false]);
 });
 
 test('a payment that ran out of gas says so', async () => {
@@ -265,11 +262,11 @@ test('a payment that ran out of gas says so', async () => {
 
 test('a token that answers false moved nothing: status 1 is not success (case H2)', async () => {
   const { sealed, signed } = await withVariant(scene, await sealOne(scene), 'original');
-  await owns('setLies', [true]);
+  await changeToken(scene, 'setLies', [true]);
   await scene.rail.send(sealed, signed);
   await finalize(scene);
   assert.deepEqual(kindsOf(await observe(scene, sealed)), ['moved_otherwise', 'moved_otherwise']);
-  await owns('setLies', [false]);
+  await changeToken(scene, 'setLies', [false]);
 });
 
 test('a node behind the seal is no witness, and a lagging answer is never absence (case F1)', async () => {

@@ -3,10 +3,11 @@
  * in the engine's order and without its database: plan, seal, specify, sign, send, look, read.
  */
 import assert from 'node:assert/strict';
-import type { Address, Hex } from 'viem';
+import { type Abi, type Address, encodeFunctionData, type Hex } from 'viem';
+import { testToken } from '../../sim/contracts/artifacts.ts';
 import { type Anvil, type DevAccount, startAnvil } from '../../sim/anvil.ts';
 import { type EvmProxy, startEvmProxy } from '../../sim/evm-proxy.ts';
-import { deployToken, mintTokens } from '../../sim/evm-send.ts';
+import { deployToken, mintTokens, sendAndMine } from '../../sim/evm-send.ts';
 import type {
   Answer,
   AssetRef,
@@ -38,6 +39,8 @@ export interface Scene {
   readonly wallet: DevAccount;
   stop(): Promise<void>;
 }
+
+const tokenSwitches: Abi = testToken.abi;
 
 export const signer = makeDevSigner(4);
 
@@ -130,9 +133,10 @@ export async function withVariant(
   sealed: SealedEffect,
   kind: VariantKind,
 ): Promise<{ sealed: SealedEffect; signed: Signed }> {
-  const { specify, sign } = scene.rail;
-  assert.ok(specify && sign);
-  const signed = await sign(sealed, await specify(sealed, kind));
+  const spec = await scene.rail.specify?.(sealed, kind);
+  assert.ok(spec);
+  const signed = await scene.rail.sign?.(sealed, spec);
+  assert.ok(signed);
   return { sealed: { ...sealed, variants: [...sealed.variants, signed] }, signed };
 }
 
@@ -141,6 +145,16 @@ export async function payOne(scene: Scene, change: Partial<EffectIntent> = {}) {
   const { sealed, signed } = await withVariant(scene, await sealOne(scene, change), 'original');
   const answer = await scene.rail.send(sealed, signed);
   return { sealed, signed, answer };
+}
+
+/** The token's owner changes how it behaves. */
+export async function changeToken(
+  scene: Scene,
+  functionName: 'blacklist' | 'setLies' | 'setReturnsBool',
+  args: readonly (string | boolean)[],
+): Promise<void> {
+  const data = encodeFunctionData({ abi: tokenSwitches, functionName, args });
+  await sendAndMine(scene.chain, scene.owner.privateKey, { to: scene.token, data });
 }
 
 /** What each node shows of one effect. */

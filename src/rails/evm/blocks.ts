@@ -62,20 +62,20 @@ export function makeBlockReader(node: EvmNode, finality: Finality): BlockReader 
     return { ok: false, fault: chain === 'wrong' ? 'the node is on another chain' : 'the node does not answer' };
   };
   const header = async (call: RpcCall): Promise<Read<Header>> => {
-    const [result] = await node.line.ask([call]);
+    const [result] = await node.checked.ask([call]);
     const read = headerIn(result);
     return read === null ? { ok: false, fault: faultOf(result) } : { ok: true, value: read };
   };
 
   async function readBlocks(numbers: readonly bigint[]): Promise<readonly Read<ChainBlock>[]> {
     const results = await askHalving(
-      node.line,
+      node.checked,
       numbers.map((number) => blockCall(number, true)),
     );
     const heads = numbers.map((number, index) => readHead(results[index], number));
     const receipts = receiptsByBlock
       ? await askHalving(
-          node.line,
+          node.checked,
           heads.flatMap((head) => (head.ok ? [receiptsCall(head.value.header.hash)] : [])),
         )
       : [];
@@ -87,7 +87,7 @@ export function makeBlockReader(node: EvmNode, finality: Finality): BlockReader 
         blocks.push(head);
         continue;
       }
-      const answer = receiptsByBlock ? receipts[next] : await singleReceipts(node.line, head.value.hashes);
+      const answer = receiptsByBlock ? receipts[next] : await singleReceipts(node.checked, head.value.hashes);
       next += 1;
       blocks.push(assemble(head.value, answer));
     }
@@ -97,7 +97,7 @@ export function makeBlockReader(node: EvmNode, finality: Finality): BlockReader 
   return {
     source: node.rpc.source,
     operator: node.rpc.operator,
-    finalizedHead: () => onRightChain(() => readFinalized(node.line, finality)),
+    finalizedHead: () => onRightChain(() => readFinalized(node.checked, finality)),
     latestHead: () => onRightChain(() => header(blockCall('latest'))),
     readHeader: (number) => onRightChain(() => header(blockCall(number))),
     async readBlocks(numbers) {

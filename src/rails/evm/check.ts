@@ -26,11 +26,7 @@ export async function checkAssetOn(nodes: readonly EvmNode[], asset: AssetRef): 
   const faults: string[] = [];
   let agreed = false;
   for (const node of nodes) {
-    if ((await node.check()) !== 'right') {
-      faults.push(`${node.rpc.source}: not usable`);
-      continue;
-    }
-    const [code, decimals] = await node.line.ask([
+    const [code, decimals] = await node.checked.ask([
       { method: 'eth_getCode', params: [contract, 'latest'] },
       { method: 'eth_call', params: [{ to: contract, data: DECIMALS }, 'latest'] },
     ]);

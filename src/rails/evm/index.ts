@@ -122,8 +122,7 @@ async function askMarket(nodes: readonly EvmNode[], payload: ReturnType<typeof r
   const { from, to, value, data } = payload;
   const calls = marketCalls();
   for (const node of nodes) {
-    if ((await node.check()) !== 'right') continue;
-    const results = await node.line.ask([
+    const results = await node.checked.ask([
       ...calls,
       { method: 'eth_estimateGas', params: [{ from, to, value: toQuantity(value), data }] },
     ]);

@@ -26,7 +26,10 @@ export type ChainVerdict = 'right' | 'wrong' | 'down';
 
 export interface EvmNode {
   readonly rpc: RpcNode;
+  /** Unchecked: for looks, which keep the chain id in their own evidence. */
   readonly line: Line;
+  /** The same connection, answering only while it is known to be of the right chain. */
+  readonly checked: Line;
   /** The last verdict; `unknown` before the first answer. */
   lastVerdict(): ChainVerdict | 'unknown';
   /** Asks once per connection for chain id and genesis. */
@@ -64,24 +67,44 @@ function openNode(rpc: RpcNode, config: ChainConfig, ports: Ports, limits: WireL
   const line = openLine(rpc, ports, limits);
   let verdict: ChainVerdict | 'unknown' = 'unknown';
   let checkedConnections = 0;
+  const check = async (): Promise<ChainVerdict> => {
+    if (verdict === 'right' && line.connections() === checkedConnections) return verdict;
+    const next = readChain(await line.ask(chainCalls(config)), config);
+    checkedConnections = line.connections();
+    if (next === 'wrong' && verdict !== 'wrong') {
+      log.error(
+        { reason: 'WRONG_CHAIN', node: rpc.source, chain_id: config.chainId },
+        'This node is on another chain and is not used: correct its URL or the chain id',
+      );
+    }
+    verdict = next;
+    return next;
+  };
   return {
     rpc,
     line,
+    checked: { ...line, ask: (calls) => askChecked(line, check, calls) },
     lastVerdict: () => verdict,
-    async check() {
-      if (verdict === 'right' && line.connections() === checkedConnections) return verdict;
-      const next = readChain(await line.ask(chainCalls(config)), config);
-      checkedConnections = line.connections();
-      if (next === 'wrong' && verdict !== 'wrong') {
-        log.error(
-          { reason: 'WRONG_CHAIN', node: rpc.source, chain_id: config.chainId },
-          'This node is on another chain and is not used: correct its URL or the chain id',
-        );
-      }
-      verdict = next;
-      return next;
-    },
+    check,
   };
+}
+
+/** A connection that was opened anew in between may lead to another machine: its chain is asked before its answer is used. */
+async function askChecked(
+  line: Line,
+  check: () => Promise<ChainVerdict>,
+  calls: readonly RpcCall[],
+): Promise<RpcResult[]> {
+  let verdict = await check();
+  if (verdict === 'right') {
+    const before = line.connections();
+    const results = await line.ask(calls);
+    if (line.connections() === before) return results;
+    verdict = await check();
+    if (verdict === 'right') return results;
+  }
+  const detail = verdict === 'wrong' ? 'the node is on another chain' : 'the node does not tell its chain';
+  return calls.map(() => ({ kind: 'unreadable', detail, reach: 'never_connected', status: null }));
 }
 
 export function chainCalls(config: ChainConfig): RpcCall[] {

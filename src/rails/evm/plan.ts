@@ -67,19 +67,12 @@ export async function planEffects(
 ): Promise<PlanVerdict[]> {
   if (effects.length === 0) return [];
   const faults: string[] = [];
-  let wrong = 0;
   for (const node of nodes) {
-    const chain = await node.check();
-    if (chain === 'wrong') wrong += 1;
-    if (chain !== 'right') {
-      faults.push(`${node.rpc.source}: ${chain === 'wrong' ? 'another chain' : 'no answer'}`);
-      continue;
-    }
     const verdicts = await planOn(node, config, effects, context);
     if (verdicts.ok) return verdicts.value;
     faults.push(`${node.rpc.source}: ${verdicts.fault}`);
   }
-  const reason = wrong === nodes.length ? 'WRONG_CHAIN' : 'NODE_DOWN';
+  const reason = nodes.every((node) => node.lastVerdict() === 'wrong') ? 'WRONG_CHAIN' : 'NODE_DOWN';
   return effects.map(() => wait(reason, faults.join('; ')));
 }
 
@@ -90,7 +83,7 @@ async function planOn(
   context: PlanContext,
 ): Promise<Read<PlanVerdict[]>> {
   const headQuestions = headCalls(config.finality);
-  const first = await node.line.ask([...headQuestions, ...marketCalls()]);
+  const first = await node.checked.ask([...headQuestions, ...marketCalls()]);
   const heads = readHeads(first, config.finality);
   if (!heads.ok) return heads;
   const market = readMarket(first.slice(headQuestions.length));
@@ -99,7 +92,7 @@ async function planOn(
   const questions = makeQuestions();
   const reference = questions.add(blockCall(heads.value.finalNumber));
   const asked = effects.map((effect) => askAbout(effect, questions));
-  await questions.ask(node.line);
+  await questions.ask(node.checked);
   const header = headerIn(questions.answer(reference));
   if (header === null) return { ok: false, fault: `no reference block: ${faultOf(questions.answer(reference))}` };
 

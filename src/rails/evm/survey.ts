@@ -7,9 +7,7 @@ import { countCall, type EvmNode, quantityIn } from './nodes.ts';
 export async function surveySigners(nodes: readonly EvmNode[], signers: readonly string[]): Promise<SignerSurvey[]> {
   if (signers.length === 0) return [];
   const calls = signers.map((signer) => countCall(canonicalAddress(signer), 'latest'));
-  const perNode = await Promise.all(
-    nodes.map(async (node) => ((await node.check()) === 'right' ? node.line.ask(calls) : [])),
-  );
+  const perNode = await Promise.all(nodes.map((node) => node.checked.ask(calls)));
   return signers.map((signer, index) => {
     const heads = perNode.map((results) => quantityIn(results[index])).filter((count) => count !== null);
     return {
