@@ -9,6 +9,7 @@
  */
 import type { Tx } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
+import { assert } from '../../kernel/errors.ts';
 import { agreedHeight, askAgreement, type Final, readFinals } from './agreement.ts';
 import { type Block, type BlockHeader, type BlockSource, readRun } from './block-source.ts';
 import { bookFinal, type Booked, NOTHING_BOOKED } from './book.ts';
@@ -165,7 +166,8 @@ async function bookBatch(deps: ScannerDeps, agreeing: number, finals: readonly F
     const booked = await bookFinal(tx, deps, found);
     await tellOfOffChain(tx, deps, await loadOffChain(tx, deps.chain, start, end.number));
     if (fresh) {
-      await cursors.advanceCursor(tx, deps.chain, from, end.number + 1n);
+      const moved = await cursors.advanceCursor(tx, deps.chain, from, end.number + 1n);
+      assert(moved, `the cursor of ${deps.chain} moved under its lock`);
       await cursors.pruneBlocks(tx, deps.chain, end.number - limits.BLOCKS_KEPT);
     }
     // DURABLE: the batch's deposits are credited, posted and told, and the cursor stands after it.
