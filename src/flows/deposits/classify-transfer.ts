@@ -22,7 +22,7 @@ export type TransferClass =
   /** Out of our wallet without a record: an alarm, and the signer is quarantined. */
   | 'UNKNOWN_OUTBOUND';
 
-/** `partner_pays`: an effect that takes a partner's held money; `own`: any other effect of ours (sweep, top-up, …). */
+/** `partner_pays`: an effect that takes a partner's held money; `own`: every other effect of ours (sweep, top-up, …). */
 export type OwnEffect = 'none' | 'partner_pays' | 'own';
 
 export interface TransferFacts {

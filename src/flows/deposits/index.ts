@@ -9,7 +9,7 @@
  * Never: a credit from the head, from calldata, from a webhook; a guess whose the money is (suspense and a person); a
  * correction other than by new entries (`reverse.ts`).
  * Not seen: coins that a contract passes on leave no log; reconciliation by balance finds them.
- * Beside it: any number of scanners; the engine, whose effects' transactions are told apart by hash or payload.
+ * Beside it: as many scanners as one likes; the engine, whose effects' transactions are told apart by hash or payload.
  *
  * Files: block-source (the port to nodes), agreement, scan, detect, read-movements and classify-transfer (pure),
  * sightings, book, entries, people, reverse, store, cursor-store, views, addresses, check-assets, limits.
