@@ -185,7 +185,7 @@ export function makePool(options: PoolOptions): Pool {
         else await run(client, 'rollback').catch(() => held.release(true));
         throw error;
       }
-      const tag = await commit(client).catch((error: unknown) => fateOf(held, name, xid, error));
+      const tag = await commit(client, name).catch((error: unknown) => fateOf(held, name, xid, error));
       if (tag !== 'COMMIT') {
         held.release(true);
         throw tag === 'aborted' ? new LostTransaction(name) : notCommitted(name, tag);
@@ -205,7 +205,7 @@ export function makePool(options: PoolOptions): Pool {
       const [begun, result, committed] = await Promise.allSettled([
         begin(client),
         run<R>(client, sql, values),
-        commit(client),
+        commit(client, name),
       ]);
       if (begun.status === 'fulfilled' && result.status === 'fulfilled' && committed.status === 'fulfilled') {
         if (committed.value !== 'COMMIT') throw notCommitted(name, committed.value);
@@ -234,9 +234,9 @@ export function makePool(options: PoolOptions): Pool {
   }
 
   /** Answers the COMMIT's tag. */
-  function commit(client: pg.PoolClient): Promise<string> {
+  function commit(client: pg.PoolClient, name: string): Promise<string> {
     counts.statements += 1;
-    return ports.gate.pass('db', 'commit', async (half) => {
+    return ports.gate.pass('db', `commit ${name}`, async (half) => {
       if (half !== null) cutSocket(client, half);
       return (await client.query('commit')).command;
     });

@@ -45,6 +45,11 @@ export const ERRORS = {
     hint: 'Check the key, or have a new one made.',
     moneyState: 'not_sent',
   },
+  PO_SIGNATURE_INVALID: {
+    status: 401,
+    title: 'The signature is not valid',
+    hint: 'Sign id.timestamp.body with the secret of this source, over the exact bytes, with a clock that is right.',
+  },
   PO_RATE_LIMITED: {
     status: 429,
     title: 'Too many requests',

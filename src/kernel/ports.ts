@@ -29,8 +29,9 @@ export type CutMode = 'before' | 'after' | 'half_written' | 'half_read';
 export interface Cut {
   ordinal: number;
   mode: CutMode;
-  /** Counts only calls of this kind when given. */
+  /** Counts only calls of this kind, and with this in their name, when given. */
   kind?: PortKind;
+  name?: string;
 }
 
 /** What a wire client does with a half cut: it calls `die` once half of its bytes are out, or in. */
@@ -73,6 +74,7 @@ function dieNow(): never {
 export function makeGate(cut?: Cut, onPass?: (ordinal: number, kind: PortKind, name: string) => void): Gate {
   const counts: Record<PortKind, number> = { db: 0, http: 0, signer: 0 };
   let total = 0;
+  let matching = 0;
   return {
     counts: () => counts,
     async pass(kind, name, call) {
@@ -82,9 +84,10 @@ export function makeGate(cut?: Cut, onPass?: (ordinal: number, kind: PortKind, n
       }
       counts[kind] += 1;
       total += 1;
-      const ordinal = cut?.kind === undefined ? total : cut.kind === kind ? counts[kind] : -1;
-      onPass?.(ordinal, kind, name);
-      if (cut === undefined || ordinal !== cut.ordinal) return call(null);
+      onPass?.(total, kind, name);
+      if (cut === undefined || (cut.kind ?? kind) !== kind || !name.includes(cut.name ?? '')) return call(null);
+      matching += 1;
+      if (matching !== cut.ordinal) return call(null);
       if (cut.mode === 'before') dieNow();
       if (cut.mode === 'half_written' || cut.mode === 'half_read') await call({ mode: cut.mode, die: dieNow });
       else await call(null);

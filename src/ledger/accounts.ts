@@ -8,6 +8,7 @@
  *   gas                     what the chains burned
  *   suspense                inflows and outflows that belong to nobody yet
  *   loss                    what was paid and must not have been
+ *   treasury                money of our own in the wallets: opening balances, top-ups
  */
 import type { Query } from '../db/pool.ts';
 
@@ -34,6 +35,7 @@ export const accountName = {
   gas: (assetId: string): AccountName => ({ code: 'gas', assetId }),
   suspense: (assetId: string): AccountName => ({ code: 'suspense', assetId }),
   loss: (assetId: string): AccountName => ({ code: 'loss', assetId }),
+  treasury: (assetId: string): AccountName => ({ code: 'treasury', assetId }),
 } as const;
 
 const CREATE = `insert into payonce.accounts (code, asset_id, partner_id, floor)

@@ -127,7 +127,7 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'PAYONCE_POOL', meaning: 'Database connections per process', fallback: String(limits.POOL_CONNECTIONS) },
   {
     name: 'PAYONCE_CUT',
-    meaning: 'Crash proofs only: `[kind:]ordinal:mode` ends the process at that port call',
+    meaning: 'Crash proofs only: `[kind:][/name/:]ordinal:mode` ends the process at that port call',
     fallback: 'none',
   },
   { name: 'PAYONCE_CUT_LOG', meaning: 'Crash proofs only: file that gets a line per port call', fallback: 'none' },
@@ -267,13 +267,19 @@ function readInbound(value: string | null, faults: string[]): { name: string; se
 
 function readCut(value: string | null, faults: string[]): Cut | null {
   if (value === null) return null;
-  const match = /^(?:(db|http|signer):)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(value);
+  const match = /^(?:(db|http|signer):)?(?:\/([^/]+)\/:)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(value);
   if (match === null) {
-    faults.push(`PAYONCE_CUT: got "${value}", expected [db:|http:|signer:]ordinal:before|after|half_written|half_read`);
+    faults.push(
+      `PAYONCE_CUT: got "${value}", expected [db:|http:|signer:][/name/:]ordinal:before|after|half_written|half_read`,
+    );
     return null;
   }
-  const cut: Cut = { ordinal: Number.parseInt(match[2] ?? '0', 10), mode: match[3] as CutMode };
-  return match[1] === undefined ? cut : { ...cut, kind: match[1] as PortKind };
+  return {
+    ordinal: Number.parseInt(match[3] ?? '0', 10),
+    mode: match[4] as CutMode,
+    ...(match[1] === undefined ? {} : { kind: match[1] as PortKind }),
+    ...(match[2] === undefined ? {} : { name: match[2] }),
+  };
 }
 
 /** The reference as Markdown. */

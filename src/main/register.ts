@@ -110,7 +110,8 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
       chain: chain.chain,
       contract: asset.contract?.toLowerCase() ?? null,
     });
-    if (!check.ok && check.reason === 'NODE_DOWN') return degraded(app, chain, `decimals of ${asset.code}: ${check.detail}`);
+    if (!check.ok && check.reason === 'NODE_DOWN')
+      return degraded(app, chain, `decimals of ${asset.code}: ${check.detail}`);
     if (!check.ok) {
       const reason = `asset ${asset.code}: ${check.detail}`;
       await app.pool.query(STOP, [chain.rail.name, reason]);
