@@ -305,7 +305,9 @@ join payonce.withdrawal_states v on v.id = w.id
 where w.partner_id = $1
   and w.id = $2`;
 
-const LIST = `select ${COLUMNS}, v.status, v.effect_id
+// The place in the list is told at the database's own precision: a Date would cut the microseconds and skip rows.
+const LIST = `select ${COLUMNS}, v.status, v.effect_id,
+       to_char(w.requested_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as place
 from payonce.withdrawals w
 join payonce.assets a on a.id = w.asset_id
 join payonce.withdrawal_states v on v.id = w.id
@@ -332,8 +334,8 @@ export async function readWithdrawal(query: Query, partnerId: string, id: string
 export async function listWithdrawals(
   query: Query,
   partnerId: string,
-  page: { before: { at: Date; id: string } | null; status: string | null; limit: number },
-): Promise<WithStatus[]> {
+  page: { before: { at: string; id: string } | null; status: string | null; limit: number },
+): Promise<(WithStatus & { readonly place: string })[]> {
   const { rows } = await query.query(LIST, [
     partnerId,
     page.before?.at ?? null,
@@ -345,6 +347,7 @@ export async function listWithdrawals(
     ...toWithdrawal(row),
     status: toText(row['status'], 'status'),
     effectId: toUnits(row['effect_id'], 'effect_id'),
+    place: toText(row['place'], 'place'),
   }));
 }
 

@@ -1,0 +1,42 @@
+/** What the API needs from outside: given by `main`, or by a test. */
+import type { Pool } from '../db/pool.ts';
+import type { EngineDeps } from '../engine/deps.ts';
+import type { Receiver } from '../inbox/receive.ts';
+import type { MakeId } from '../kernel/ids.ts';
+import type { Log } from '../kernel/log.ts';
+import type { Ports } from '../kernel/ports.ts';
+import type { Chart } from '../ledger/accounts.ts';
+import type { UrlPolicy } from '../outbox/url-policy.ts';
+
+/** A destination as the rail of its chain reads it: `address` is stored and compared, `display` is for people. */
+export type ReadDestination =
+  | { readonly ok: true; readonly address: string; readonly display: string }
+  | { readonly ok: false; readonly fault: string; readonly expected: string };
+
+export interface ApiDeps {
+  readonly pool: Pool;
+  readonly ports: Ports;
+  readonly log: Log;
+  readonly makeId: MakeId;
+  readonly chart: Chart;
+  readonly engine: EngineDeps;
+  readonly version: string;
+  /** Asks no node: it judges the spelling. */
+  readDestination(chain: string, text: string): ReadDestination;
+  /** Chains on which deposit addresses can be made. */
+  readonly depositChains: readonly string[];
+  /** A fresh address in canonical spelling, whose key is safely stored when this resolves. */
+  newDepositAddress(chain: string): Promise<string>;
+  readonly inbox: Pick<Receiver, 'receive'>;
+  readonly webhooks: { readonly masterSecret: Uint8Array; readonly urlPolicy: UrlPolicy };
+  /** Tells the workers of this process that there is something to do. It may fail: they look by themselves too. */
+  wake(): void;
+  /** How the rails are, for /readyz; a degraded rail does not stop the API. */
+  railHealth?(): readonly { readonly rail: string; readonly status: 'ok' | 'degraded' }[];
+  /** A broken invariant: the process must stop. */
+  fatal?(error: Error): void;
+  /** Requests per key and minute; 0 switches the limit off. */
+  readonly requestsPerMinuteMax?: number;
+  /** When given, /metrics wants it as a bearer token. */
+  readonly metricsToken?: string;
+}

@@ -1,0 +1,156 @@
+/**
+ * Every refusal leaves as RFC 9457 problem+json: framework faults, validation, business refusals, errors of ours.
+ *
+ * A caller that repeats a payment after silence reads `money_state` to decide whether it may pay another way. A refusal
+ * that was given before the idempotency key was looked up (a revoked key, the rate limit, no database) knows nothing of
+ * what the same key did earlier: it says `unknown`, whatever the table says of a first request.
+ */
+import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
+import { sqlState } from '../db/pool.ts';
+import {
+  type ErrorCode,
+  type ErrorFacts,
+  InvariantBroken,
+  PayonceError,
+  type Problem,
+  toProblem,
+} from '../kernel/errors.ts';
+import { BODY_BYTES_MAX, PAGE_ITEMS_MAX } from '../kernel/limits.ts';
+import { DECIMALS_MAX, parseAmount } from '../kernel/money.ts';
+import type { ApiDeps } from './deps.ts';
+import { GOT_CHARACTERS_MAX } from './limits.ts';
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  if (problem.status === 401) reply.header('www-authenticate', 'Bearer realm="payonce"');
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(problem);
+}
+
+/** The boundary: whatever was thrown becomes an answer that shows nothing of the inside. */
+export function answerError(deps: Pick<ApiDeps, 'log' | 'fatal'>, error: unknown, request: FastifyRequest): Problem {
+  const { code, facts } = toRefusal(error);
+  const problem = toProblem(code, request.headers['idempotency-key'] !== undefined ? beforeTheKey(code, facts) : facts);
+  if (problem.status >= 500)
+    deps.log.error({ request_id: request.id, code, err: facts.internal ?? error }, problem.title);
+  if (error instanceof InvariantBroken) deps.fatal?.(error);
+  return problem;
+}
+
+interface Refusal {
+  readonly code: ErrorCode;
+  readonly facts: ErrorFacts;
+}
+
+const LOST_DATABASE = /^(?:57P0\d|08\w{3}|53300|E[A-Z]+)$/;
+
+function toRefusal(error: unknown): Refusal {
+  if (error instanceof PayonceError) return { code: error.code, facts: error.facts };
+  if (isFrameworkError(error)) return frameworkRefusal(error);
+  if (LOST_DATABASE.test(sqlState(error) ?? '')) return { code: 'PO_DB_UNAVAILABLE', facts: { internal: error } };
+  return { code: 'PO_INTERNAL', facts: { internal: error } };
+}
+
+function isFrameworkError(error: unknown): error is FastifyError {
+  if (!(error instanceof Error) || !('statusCode' in error)) return false;
+  return typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500;
+}
+
+function frameworkRefusal(error: FastifyError): Refusal {
+  const [fault] = error.validation ?? [];
+  if (fault !== undefined) return validationRefusal(fault, error.validationContext ?? 'body');
+  switch (error.statusCode) {
+    case 413:
+      return { code: 'PO_REQUEST_TOO_LARGE', facts: { pointer: '', expected: `at most ${BODY_BYTES_MAX} bytes` } };
+    case 415:
+      return { code: 'PO_REQUEST_MEDIA', facts: { pointer: '/headers/content-type', expected: 'application/json' } };
+    case 404:
+      return { code: 'PO_NOT_FOUND', facts: {} };
+    default:
+      if (error.code === 'FST_ERR_BAD_URL' || error.statusCode === 414)
+        return {
+          code: 'PO_REQUEST_INVALID',
+          facts: { detail: 'The path is not valid', expected: 'a percent-encoded path' },
+        };
+      return {
+        code: 'PO_REQUEST_INVALID',
+        facts: {
+          detail: 'The body cannot be read as JSON',
+          pointer: '',
+          expected: 'one JSON object in UTF-8, with its length as declared',
+        },
+      };
+  }
+}
+
+/** One word of the JSON schema's error per case; the rest says what the schema says. */
+function validationRefusal(fault: FastifySchemaValidationError, context: string): Refusal {
+  const parameters = fault.params as { missingProperty?: string; additionalProperty?: string };
+  const schema = (fault as { parentSchema?: JsonSchema }).parentSchema ?? {};
+  const value = (fault as { data?: unknown }).data;
+  // An id of another shape than ours names nothing.
+  if (context === 'params') return { code: 'PO_NOT_FOUND', facts: {} };
+  const base = context === 'body' ? '' : `/${context === 'querystring' ? 'query' : context}`;
+  const named = parameters.missingProperty ?? parameters.additionalProperty;
+  const pointer = base + fault.instancePath + (named === undefined ? '' : `/${toPointerPart(named)}`);
+  if (fault.keyword === 'additionalProperties') {
+    const known = Object.keys(schema.properties ?? {});
+    const expected = known.length === 0 ? 'no fields here' : `only ${known.join(', ')}`;
+    return {
+      code: 'PO_REQUEST_INVALID',
+      facts: { detail: `There is no field "${toShown(named ?? '')}"`, pointer, got: toShown(named ?? ''), expected },
+    };
+  }
+  if (fault.keyword === 'required') {
+    const expected = schema.properties?.[named ?? '']?.description ?? 'a value';
+    const code = pointer === '/amount' ? 'PO_AMOUNT_INVALID' : 'PO_REQUEST_INVALID';
+    return { code, facts: { detail: `"${named ?? ''}" is missing`, pointer, got: 'nothing', expected } };
+  }
+  if (pointer === '/amount')
+    return { code: 'PO_AMOUNT_INVALID', facts: { pointer, got: toGot(value), expected: amountExpected(value) } };
+  if (pointer === '/query/limit')
+    return {
+      code: 'PO_REQUEST_INVALID',
+      facts: { pointer, got: toGot(value), expected: `a whole number from 1 to ${PAGE_ITEMS_MAX}` },
+    };
+  const expected =
+    schema.enum === undefined
+      ? (schema.description ?? fault.message ?? 'another value')
+      : `one of ${schema.enum.join(', ')}`;
+  return { code: 'PO_REQUEST_INVALID', facts: { pointer, got: toGot(value), expected } };
+}
+
+interface JsonSchema {
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+}
+
+/** An amount that the schema refuses fails here as well, and here it is said how. */
+function amountExpected(value: unknown): string {
+  const parsed = parseAmount(value, DECIMALS_MAX);
+  return parsed.ok ? 'a decimal string' : parsed.expected;
+}
+
+function beforeTheKey(code: ErrorCode, facts: ErrorFacts): ErrorFacts {
+  switch (code) {
+    case 'PO_RATE_LIMITED':
+    case 'PO_DB_UNAVAILABLE':
+      return { ...facts, moneyState: 'unknown' };
+    default:
+      return facts;
+  }
+}
+
+function toPointerPart(name: string): string {
+  return toShown(name.replaceAll('~', '~0').replaceAll('/', '~1'));
+}
+
+/** A value as JSON text, cut. Bodies of this API carry no secrets; headers are never shown but the idempotency key. */
+export function toGot(value: unknown): string {
+  return toShown(value === undefined ? 'nothing' : (JSON.stringify(value) ?? typeof value));
+}
+
+function toShown(text: string): string {
+  return text.length <= GOT_CHARACTERS_MAX ? text : `${text.slice(0, GOT_CHARACTERS_MAX)}…`;
+}

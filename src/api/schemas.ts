@@ -1,0 +1,329 @@
+/** The shapes of the wire, once: requests are held to them, the OpenAPI document is made of them, tests hold answers to them. */
+import type { FastifyTypeProvider } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import { PAGE_ITEMS, PAGE_ITEMS_MAX } from '../kernel/limits.ts';
+import { PROBLEM_TYPE } from './problems.ts';
+
+/** Requests are typed by the schema that they were checked with. */
+export interface TypeBoxProvider extends FastifyTypeProvider {
+  readonly validator: this['schema'] extends TSchema ? Static<this['schema']> : unknown;
+  readonly serializer: unknown;
+}
+
+const closed = { additionalProperties: false } as const;
+
+/** Free text of people: no control characters and no halves of surrogate pairs, which databases and logs choke on. */
+const PRINTABLE = '^[^\\p{Cc}\\p{Cs}]*$';
+const VISIBLE = '^[\\x21-\\x7e]+$';
+
+export const AmountText = Type.String({
+  pattern: '^(0|[1-9][0-9]{0,77})(\\.[0-9]{1,78})?$',
+  description: 'a decimal string such as "12.50"; JSON numbers are refused, they lose digits',
+  examples: ['12.50'],
+});
+export const Id = Type.String({ pattern: '^[a-z]+_[0-9A-Za-z_]{1,60}$', description: 'an id such as "wd_…"' });
+const Time = Type.String({ format: 'date-time' });
+const maybe = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+const anyText = Type.String();
+
+export const AssetName = Type.String({
+  maxLength: 200,
+  pattern: VISIBLE,
+  description: 'the code or id of an asset, see GET /v1/assets',
+  examples: ['USDT'],
+});
+export const UserRef = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: PRINTABLE,
+  description: 'your own name for the user, 1 to 128 characters',
+});
+
+export const NewWithdrawal = Type.Object(
+  {
+    asset: AssetName,
+    amount: AmountText,
+    destination: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: PRINTABLE,
+      description: "an address on the asset's chain",
+    }),
+    purpose: Type.Optional(
+      Type.Enum(['customer', 'settlement', 'self'], {
+        description: 'customer (the default): paid to anybody; settlement, self: moved to a wallet registered for you',
+      }),
+    ),
+    external_id: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        pattern: VISIBLE,
+        description: 'your own id of the payment, unique for ever, 1 to 128 visible ASCII characters',
+      }),
+    ),
+    reference: Type.Optional(
+      Type.String({ maxLength: 140, pattern: PRINTABLE, description: 'a note of yours, at most 140 characters' }),
+    ),
+  },
+  closed,
+);
+
+export const WITHDRAWAL_STATUSES = [
+  'pending',
+  'processing',
+  'sent',
+  'confirmed',
+  'failed',
+  'cancelled',
+  'returned',
+  'in_review',
+] as const;
+
+/** Described here for the document; held to in `idempotency.ts`, which names what is wrong. */
+export const KeyHeader = Type.Object({
+  'idempotency-key': Type.String({
+    description:
+      'A key of your own for each new payment, the same one when you repeat: 1 to 255 visible ASCII characters',
+  }),
+});
+
+const withdrawalFields = {
+  id: Id,
+  external_id: maybe(anyText),
+  status: Type.Enum([...WITHDRAWAL_STATUSES]),
+  purpose: Type.Enum(['customer', 'settlement', 'self']),
+  asset: anyText,
+  amount: AmountText,
+  fee: AmountText,
+  destination: anyText,
+  reference: maybe(anyText),
+  requested_at: Time,
+};
+export const WithdrawalItem = Type.Object(withdrawalFields, closed);
+export const WithdrawalFull = Type.Object(
+  {
+    ...withdrawalFields,
+    tx_hash: maybe(anyText),
+    tx_hashes: Type.Array(anyText),
+    history: Type.Array(
+      Type.Object({ attempt: Type.Integer(), state: anyText, reason: maybe(anyText), at: Time }, closed),
+    ),
+  },
+  closed,
+);
+/** It is stored, but could not be read back: never an error, since the payment goes its way (case B7, C5). */
+export const WithdrawalStored = Type.Object({ id: Id, status: Type.Literal('pending') }, closed);
+
+export const NewAddress = Type.Object(
+  {
+    chain: Type.String({ maxLength: 100, pattern: VISIBLE, description: 'a chain of GET /v1/assets' }),
+    user_ref: Type.Optional(UserRef),
+  },
+  closed,
+);
+export const Address = Type.Object(
+  { id: Id, chain: anyText, address: anyText, user_ref: maybe(anyText), created_at: Time },
+  closed,
+);
+
+export const DEPOSIT_STATES = ['detected', 'credited', 'vanished', 'reversed'] as const;
+export const Deposit = Type.Object(
+  {
+    id: Id,
+    state: Type.Enum([...DEPOSIT_STATES]),
+    asset: anyText,
+    amount: AmountText,
+    fee: AmountText,
+    chain: anyText,
+    address: anyText,
+    address_id: Id,
+    user_ref: maybe(anyText),
+    tx_hash: anyText,
+    position: Type.Integer(),
+    block_number: anyText,
+    detected_at: Time,
+    credited_at: maybe(Time),
+    reversed_at: maybe(Time),
+  },
+  closed,
+);
+
+const SignedAmount = Type.String({ pattern: '^-?(0|[1-9][0-9]*)(\\.[0-9]+)?$' });
+export const Balance = Type.Object(
+  {
+    asset: anyText,
+    asset_id: anyText,
+    balance: SignedAmount,
+    held: AmountText,
+    available: SignedAmount,
+    deficit: AmountText,
+  },
+  closed,
+);
+export const Entry = Type.Object(
+  {
+    seq: anyText,
+    asset: anyText,
+    amount: SignedAmount,
+    balance_after: SignedAmount,
+    key: anyText,
+    reference: anyText,
+    at: Time,
+  },
+  closed,
+);
+
+export const AssetTermsItem = Type.Object(
+  {
+    id: anyText,
+    code: anyText,
+    chain: anyText,
+    contract: maybe(anyText),
+    decimals: Type.Integer(),
+    withdrawal: maybe(
+      Type.Object(
+        {
+          min: AmountText,
+          max: AmountText,
+          day_max: AmountText,
+          fee_flat: AmountText,
+          fee_basis_points: Type.Integer(),
+        },
+        closed,
+      ),
+    ),
+    deposit: Type.Object({ fee_flat: AmountText, fee_basis_points: Type.Integer() }, closed),
+  },
+  closed,
+);
+
+const Subject = Type.Object({ type: anyText, id: anyText }, closed);
+export const PartnerEvent = Type.Object({
+  id: Id,
+  type: anyText,
+  api_version: anyText,
+  timestamp: Time,
+  subject: Subject,
+  sequence: anyText,
+  data: Type.Object({}),
+});
+export const CaseItem = Type.Object(
+  {
+    id: Id,
+    status: Type.Enum(['open', 'closed']),
+    subject: maybe(Subject),
+    asset: maybe(anyText),
+    amount: maybe(AmountText),
+    opened_at: Time,
+    closed_at: maybe(Time),
+  },
+  closed,
+);
+
+export const NewEndpoint = Type.Object(
+  { url: Type.String({ minLength: 1, maxLength: 2_000, pattern: VISIBLE, description: 'an https:// URL of yours' }) },
+  closed,
+);
+const endpointFields = {
+  id: Id,
+  url: anyText,
+  created_at: Time,
+  disabled_at: maybe(Time),
+  disabled_reason: maybe(anyText),
+};
+export const EndpointItem = Type.Object(endpointFields, closed);
+export const EndpointMade = Type.Object({ ...endpointFields, secret: anyText }, closed);
+
+export const Nothing = Type.Null({ description: 'Done' });
+export const SourceParams = Type.Object(
+  { source: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'the name of a configured source' }) },
+  closed,
+);
+export const InboundStored = Type.Object({ status: Type.Enum(['stored', 'already_received']) }, closed);
+
+export const Alive = Type.Object({ status: Type.Literal('alive'), version: anyText }, closed);
+export const Ready = Type.Object(
+  {
+    status: Type.Enum(['ready', 'not_ready']),
+    database: Type.Enum(['ok', 'down']),
+    rails: Type.Array(Type.Object({ rail: anyText, status: Type.Enum(['ok', 'degraded']) }, closed)),
+  },
+  closed,
+);
+export const CodeParams = Type.Object({ code: Type.String({ pattern: '^[A-Z_]{1,64}$' }) }, closed);
+export const ProblemPage = Type.Object(
+  {
+    code: anyText,
+    status: Type.Integer(),
+    meaning: anyText,
+    money_state: maybe(Type.Enum(['not_sent', 'unknown', 'sent'])),
+    money_risk: anyText,
+    what_to_do: anyText,
+  },
+  closed,
+);
+
+const ProblemBody = Type.Object(
+  {
+    type: anyText,
+    title: anyText,
+    status: Type.Integer(),
+    code: anyText,
+    detail: anyText,
+    hint: anyText,
+    pointer: Type.Optional(anyText),
+    got: Type.Optional(anyText),
+    expected: Type.Optional(anyText),
+    resource: Type.Optional(Subject),
+    money_state: Type.Optional(Type.Enum(['not_sent', 'unknown', 'sent'])),
+  },
+  closed,
+);
+
+const problem = (description: string) => ({ description, content: { [PROBLEM_TYPE]: { schema: ProblemBody } } });
+export const problems = {
+  '4xx': problem('Refused; nothing was written'),
+  '5xx': problem('Not answered by us as it should be'),
+};
+
+export const pageOf = <T extends TSchema>(item: T) =>
+  Type.Object({ items: Type.Array(item), next: maybe(anyText) }, { ...closed, description: 'A page, newest first' });
+export const pageQuery = {
+  cursor: Type.Optional(
+    Type.String({
+      maxLength: 1_000,
+      pattern: '^[A-Za-z0-9_-]+$',
+      description: 'the "next" of the page before, unchanged',
+    }),
+  ),
+  limit: Type.Optional(
+    Type.String({
+      pattern: '^(?:[1-9]|[1-9][0-9]|1[0-9][0-9]|200)$',
+      description: `1 to ${PAGE_ITEMS_MAX}, ${PAGE_ITEMS} when left out`,
+    }),
+  ),
+};
+export const PageQuery = Type.Object(pageQuery, closed);
+export const WithdrawalQuery = Type.Object(
+  { ...pageQuery, status: Type.Optional(Type.Enum([...WITHDRAWAL_STATUSES])) },
+  closed,
+);
+export const IdParams = Type.Object({ id: Id }, closed);
+export const DepositQuery = Type.Object(
+  { ...pageQuery, state: Type.Optional(Type.Enum([...DEPOSIT_STATES])), address_id: Type.Optional(Id) },
+  closed,
+);
+export const AddressQuery = Type.Object({ ...pageQuery, user_ref: Type.Optional(UserRef) }, closed);
+export const EntryQuery = Type.Object({ ...pageQuery, asset: AssetName }, closed);
+export const EventQuery = Type.Object(
+  {
+    ...pageQuery,
+    type: Type.Optional(
+      Type.String({ pattern: '^[a-z_]+\\.[a-z_]+$', description: 'a type such as "withdrawal.confirmed"' }),
+    ),
+    subject: Type.Optional(Id),
+  },
+  closed,
+);
+export const CaseQuery = Type.Object({ ...pageQuery, status: Type.Optional(Type.Enum(['open', 'closed'])) }, closed);

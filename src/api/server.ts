@@ -1,0 +1,166 @@
+/**
+ * The HTTP API for partners: JSON in and out, OpenAPI 3.1 at /openapi.json, made of the very schemas that judge requests.
+ *
+ * Promises: a request is taken whole or refused whole, and a refusal has written nothing; every refusal, of whatever layer,
+ * is problem+json with a code of the one table and tells what to do next; nothing of the inside is shown; a partner sees
+ * only what is its own, and what is another's is answered like what never was; what is committed is answered as done.
+ * Never: a value that is coerced, a field that is dropped, an amount that is a JSON number, work that waits for a rail.
+ *
+ * Any number of these may run beside each other and beside the workers: nothing is remembered between requests.
+ */
+import helmet from '@fastify/helmet';
+import rateLimit from '@fastify/rate-limit';
+import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
+import fastify, { type FastifyInstance } from 'fastify';
+import { PayonceError, toProblem } from '../kernel/errors.ts';
+import { toBase32 } from '../kernel/ids.ts';
+import { BODY_BYTES_MAX } from '../kernel/limits.ts';
+import { callerOf, makeAuthenticate } from './auth.ts';
+import type { ApiDeps } from './deps.ts';
+import { makeKeyReader } from './keys.ts';
+import { REQUEST_TIMEOUT_MS, REQUESTS_PER_MINUTE_MAX } from './limits.ts';
+import { makeFindAsset } from './look-ups.ts';
+import { makeMetrics } from './metrics.ts';
+import { answerError, PROBLEM_TYPE, sendProblem } from './problems.ts';
+import { addressRoutes } from './routes/addresses.ts';
+import { depositRoutes } from './routes/deposits.ts';
+import { endpointRoutes, eventRoutes } from './routes/events.ts';
+import { healthRoutes } from './routes/health.ts';
+import { inboundRoutes } from './routes/inbound.ts';
+import { ledgerRoutes } from './routes/ledger.ts';
+import type { Routes } from './routes/routes.ts';
+import { withdrawalRoutes } from './routes/withdrawals.ts';
+import type { TypeBoxProvider } from './schemas.ts';
+
+export type { ApiDeps, ReadDestination } from './deps.ts';
+
+/** 80 bits: enough to find one request in a log. */
+const REQUEST_ID_BYTES = 10;
+
+/** Not listening yet: `listen` it, or `inject` requests in a test. Closing it lets open requests end and drains the intake. */
+export async function makeApi(deps: ApiDeps): Promise<FastifyInstance> {
+  const app = fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // Open connections get their answer while we stop; a 503 of the framework's own would tell them nothing.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+    genReqId: () => `req_${toBase32(deps.ports.chance.bytes(REQUEST_ID_BYTES), 16)}`,
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: false,
+        verbose: true,
+      },
+    },
+    frameworkErrors: (error, request, reply) => {
+      sendProblem(reply, answerError(deps, error, request));
+    },
+    clientErrorHandler(_error, socket) {
+      if (!socket.writable) return;
+      const problem = toProblem('PO_REQUEST_INVALID', { detail: 'This is not an HTTP request that can be read' });
+      const body = JSON.stringify(problem);
+      socket.end(
+        `HTTP/1.1 ${problem.status} Bad Request\r\ncontent-type: ${PROBLEM_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+      );
+    },
+  });
+  // Answers are written as they are: a serializer that fails or drops fields would turn a stored payment into an error.
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
+  app.setErrorHandler((error, request, reply) => sendProblem(reply, answerError(deps, error, request)));
+  app.setNotFoundHandler((_request, reply) => sendProblem(reply, toProblem('PO_NOT_FOUND')));
+  readJsonStrictly(app);
+
+  const metrics = makeMetrics(deps);
+  app.decorateRequest('caller', null);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    reply.header('cache-control', 'no-store');
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'none';
+    metrics.answered(route, request.method, reply.statusCode, reply.elapsedTime / 1000);
+    const fields = {
+      request_id: request.id,
+      method: request.method,
+      route,
+      status: reply.statusCode,
+      partner: request.caller?.partnerId,
+      ms: Math.round(reply.elapsedTime),
+    };
+    deps.log.debug(fields, 'answered');
+  });
+
+  await app.register(helmet);
+  await app.register(swagger, { openapi: documentOf(deps) });
+  const typed = app.withTypeProvider<TypeBoxProvider>();
+  await typed.register(async (open: Routes) => healthRoutes(open, deps, metrics));
+  await typed.register(async (inbound: Routes) => inboundRoutes(inbound, deps), { prefix: '/v1' });
+  await typed.register(async (own: Routes) => partnerRoutes(own, deps), { prefix: '/v1' });
+  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
+  return app;
+}
+
+async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
+  app.addHook('onRequest', makeAuthenticate(makeKeyReader(deps.pool)));
+  const requestsMax = deps.requestsPerMinuteMax ?? REQUESTS_PER_MINUTE_MAX;
+  if (requestsMax > 0) {
+    await app.register(rateLimit, {
+      max: requestsMax,
+      timeWindow: 60_000,
+      keyGenerator: (request) => callerOf(request).keyId,
+      errorResponseBuilder: (_request, context) =>
+        new PayonceError('PO_RATE_LIMITED', {
+          got: `more than ${context.max} requests in a minute`,
+          expected: `a pause of ${Math.ceil(context.ttl / 1000)} seconds`,
+        }),
+    });
+  }
+  const findAsset = makeFindAsset(deps.pool);
+  withdrawalRoutes(app, deps, findAsset);
+  addressRoutes(app, deps);
+  depositRoutes(app, deps);
+  ledgerRoutes(app, deps, findAsset);
+  eventRoutes(app, deps);
+  endpointRoutes(app, deps);
+}
+
+/** JSON and nothing else; bytes that are no UTF-8 are refused, since a replaced character is another reference. What a
+ *  parser must fear (`__proto__`, fields unheard of) the closed schemas refuse by name. */
+function readJsonStrictly(app: FastifyInstance): void {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: unknown, bytes: Buffer) => {
+    // A client that always names a media type sends it with a cancel too, which has no body.
+    if (bytes.length === 0) return undefined;
+    try {
+      return JSON.parse(decoder.decode(bytes)) as unknown;
+    } catch {
+      throw new PayonceError('PO_REQUEST_INVALID', {
+        detail: 'The body cannot be read as JSON',
+        pointer: '',
+        expected: 'one JSON object in UTF-8',
+      });
+    }
+  });
+}
+
+function documentOf(deps: ApiDeps): NonNullable<FastifyDynamicSwaggerOptions['openapi']> {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Payonce',
+      version: deps.version,
+      description:
+        'Amounts are decimal strings. Lists are pages: give `next` back as `cursor`. Refusals are problem+json; `money_state` says whether money may have moved.',
+    },
+    components: {
+      securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'pk_test_… or sk_live_…' } },
+    },
+    security: [{ key: [] }],
+  };
+}
