@@ -43,7 +43,9 @@ async function refusedBy(guard: string, sql: string, values: unknown[] = []): Pr
 }
 
 test('case J10 inv L7: an entry is never edited or deleted, nor all of them at once', async () => {
-  await refusedBy('ledger_entries_append_only', 'update payonce.ledger_entries set amount = 1 where account_id = $1', [account]);
+  await refusedBy('ledger_entries_append_only', 'update payonce.ledger_entries set amount = 1 where account_id = $1', [
+    account,
+  ]);
   await refusedBy('ledger_entries_append_only', 'delete from payonce.ledger_entries where account_id = $1', [account]);
   await refusedBy('ledger_entries_append_only', 'truncate payonce.ledger_entries');
   await refusedBy('postings_append_only', "update payonce.postings set reference = 'x' where id = $1", [postingId]);

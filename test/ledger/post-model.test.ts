@@ -59,7 +59,8 @@ function modelVerdict(model: Model, item: LedgerItem): string {
     if (account.deficit > missing) account.deficit = missing > 0n ? missing : 0n;
   }
   if (item.kind === 'post') model.keys.add(item.key);
-  if (item.kind === 'hold') model.holds.set(item.holdKey, { accountId: item.accountId, amount: item.amount, isOpen: true });
+  if (item.kind === 'hold')
+    model.holds.set(item.holdKey, { accountId: item.accountId, amount: item.amount, isOpen: true });
   else if (hold !== undefined) hold.isOpen = false;
   return { post: 'posted', hold: 'held', void: 'voided' }[item.kind];
 }
@@ -68,7 +69,14 @@ function modelVerdict(model: Model, item: LedgerItem): string {
 const place = fc.nat(2);
 const units = fc.bigInt(1n, 40n);
 const arbitraryItem = fc.oneof(
-  fc.record({ kind: fc.constant('post' as const), key: fc.nat(14), from: place, to: place, amount: units, hold: fc.option(fc.nat(4)) }),
+  fc.record({
+    kind: fc.constant('post' as const),
+    key: fc.nat(14),
+    from: place,
+    to: place,
+    amount: units,
+    hold: fc.option(fc.nat(4)),
+  }),
   fc.record({ kind: fc.constant('hold' as const), hold: fc.nat(4), from: place, amount: units }),
   fc.record({ kind: fc.constant('void' as const), hold: fc.nat(4) }),
 );
@@ -101,7 +109,8 @@ test('a batch answers and leaves behind what its items would one after another',
             const holdKey = (nth: number): string => `model:${run}:${nth}`;
             if (one.kind === 'void') return { kind: 'void', holdKey: holdKey(one.hold) };
             const from = ids[one.from] as bigint;
-            if (one.kind === 'hold') return { kind: 'hold', holdKey: holdKey(one.hold), accountId: from, amount: one.amount };
+            if (one.kind === 'hold')
+              return { kind: 'hold', holdKey: holdKey(one.hold), accountId: from, amount: one.amount };
             const to = ids[one.to === one.from ? (one.to + 1) % ids.length : one.to] as bigint;
             return {
               kind: 'post',
