@@ -54,11 +54,17 @@ export interface Fees {
 
 /** The first variant's fees, or `null` where the market is above what leaves room for all bumps and a cancel. */
 export function firstFees(market: Market, feeCapWei: bigint, bumpsMax: number): Fees | null {
-  let ceiling = feeCapWei;
-  for (let step = 0; step <= bumpsMax; step += 1) ceiling = (ceiling * BUMP_DENOMINATOR) / BUMP_NUMERATOR;
+  const ceiling = ceilingBelow(feeCapWei, bumpsMax + 1);
   if (market.baseFee + market.tip > ceiling) return null;
   const wanted = market.baseFee * BASE_FEE_FACTOR + market.tip;
   return { maxFeePerGas: smaller(wanted, ceiling), maxPriorityFeePerGas: market.tip };
+}
+
+/** The highest fee from which so many more steps still fit under the cap (rounding down here meets rounding up there). */
+function ceilingBelow(feeCapWei: bigint, steps: number): bigint {
+  let ceiling = feeCapWei;
+  for (let step = 0; step < steps; step += 1) ceiling = (ceiling * BUMP_DENOMINATOR) / BUMP_NUMERATOR;
+  return ceiling;
 }
 
 /** An estimate with its margin; a plain transfer's cost is exact. */
@@ -93,14 +99,15 @@ export class FeeCapReached extends Error {
 
 /**
  * The next variant: both fees an eighth above the highest ever stored (geth's rule needs a tenth on both), and at least
- * the market. The last step under the cap is kept for a cancel. Once a cancel is stored only cancels follow (design §4).
+ * the market, as far as the bumps still to come and a cancel keep their room under the cap. A person's further bumps may
+ * use all but the cancel's step. Once a cancel is stored only cancels follow (design §4).
  */
 export function nextSpec(
   sealed: SealedEffect,
   wanted: VariantKind,
   market: Market | null,
   gasEstimate: bigint | null,
-  limits: { readonly feeCapWei: bigint; readonly gasLimitCap: bigint },
+  limits: { readonly feeCapWei: bigint; readonly gasLimitCap: bigint; readonly bumpsMax: number },
 ): VariantSpec {
   const kind = sealed.variants.some((variant) => variant.kind === 'cancel') ? 'cancel' : wanted;
   const original = originalSpec(sealed.plan);
@@ -108,12 +115,14 @@ export function nextSpec(
   // The plan counts as stored: its variant may have been signed in a process that died.
   const all: readonly VariantSpec[] = [original, ...sealed.variants];
   const highest = (pick: (spec: VariantSpec) => string): bigint => all.map((spec) => BigInt(pick(spec))).reduce(larger);
-  const cap = kind === 'cancel' ? limits.feeCapWei : (limits.feeCapWei * BUMP_DENOMINATOR) / BUMP_NUMERATOR;
+  const bumps = sealed.variants.filter((variant) => variant.kind === 'bump').length;
+  const cap = ceilingBelow(limits.feeCapWei, kind === 'cancel' ? 0 : 1);
+  const marketCap = ceilingBelow(limits.feeCapWei, kind === 'cancel' ? 0 : Math.max(1, limits.bumpsMax - bumps));
   const feeFloor = raised(highest((spec) => spec.maxFeePerGas));
   const tipFloor = raised(highest((spec) => spec.maxPriorityFeePerGas));
   if (feeFloor > cap) throw new FeeCapReached(feeFloor, cap);
   const marketFee = market === null ? 0n : market.baseFee * BASE_FEE_FACTOR + market.tip;
-  const maxFeePerGas = smaller(larger(feeFloor, marketFee), cap);
+  const maxFeePerGas = larger(feeFloor, smaller(marketFee, marketCap));
   const maxPriorityFeePerGas = smaller(larger(tipFloor, market?.tip ?? 0n), maxFeePerGas);
   const gasBefore = all
     .filter((spec) => spec.kind !== 'cancel')

@@ -99,7 +99,7 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
     async specify(sealed, kind) {
       if (kind === 'original') return originalSpec(sealed.plan);
       const { market, gasEstimate } = await askMarket(nodes, readPayload(sealed.seal.payload));
-      return nextSpec(sealed, kind, market, gasEstimate, config);
+      return nextSpec(sealed, kind, market, gasEstimate, planConfig);
     },
     sign: (sealed, spec) => signVariant(ports, signer, sealed, spec),
     send(sealed, signed) {

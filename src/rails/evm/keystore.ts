@@ -28,7 +28,11 @@ export interface Keystore {
   createAddress(): Promise<string>;
 }
 
-/** Opens every file in `folder` (made if missing) with one passphrase. */
+/**
+ * Opens `folder` (made if missing): addresses are read from the files' clear part, keys are decrypted at their first
+ * signature, one after the other, since each costs a second and 256 MB. The first file is decrypted at once, so that a
+ * wrong passphrase is found at start and not at the first payment.
+ */
 export async function openKeystore(
   folder: string,
   passphrase: string,
@@ -36,26 +40,53 @@ export async function openKeystore(
   scryptN: number = SCRYPT_N,
 ): Promise<Keystore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const files = (await readdir(folder)).filter((name) => name.endsWith('.json')).sort();
-  const keys: `0x${string}`[] = [];
-  for (const name of files) {
+  const files = new Map<string, string>();
+  for (const name of (await readdir(folder)).filter((one) => one.endsWith('.json')).sort()) {
+    const address = textOf(field(parseJson(await readFile(join(folder, name), 'utf8')), 'address'));
+    if (address === null)
+      throw new Error(`${name} is no key file with an address: take it out of the keystore's folder`);
+    files.set(canonicalAddress(address.startsWith('0x') ? address : `0x${address}`), name);
+  }
+  const opened = new Map<string, EvmSigner>();
+  let line: Promise<unknown> = Promise.resolve();
+
+  async function openFile(address: string): Promise<EvmSigner> {
+    const known = opened.get(address);
+    if (known !== undefined) return known;
+    const name = files.get(address);
+    if (name === undefined) throw new Error(`no key for ${address}: add its key file, or correct the wallet`);
     const file = parseJson(await readFile(join(folder, name), 'utf8'));
     const key = file === undefined ? null : await decryptKey(file, passphrase);
-    if (key === null) {
-      throw new Error(`the key file ${name} does not open: check the passphrase, or remove a file that is no keystore`);
-    }
-    keys.push(key);
+    if (key === null) throw new Error(`the key file ${name} does not open: check the passphrase, or restore the file`);
+    const signer = makeLocalSigner([key]);
+    opened.set(address, signer);
+    return signer;
   }
-  let local = makeLocalSigner(keys);
+  function inTurn(address: string): Promise<EvmSigner> {
+    const turn = line.then(() => openFile(address));
+    // The next in line waits for the end of this one, not for its success.
+    line = turn.catch(() => null);
+    return turn;
+  }
+
+  const [first] = files.keys();
+  if (first !== undefined) await inTurn(first);
   return {
-    signer: { addresses: () => local.addresses(), sign: (address, transaction) => local.sign(address, transaction) },
+    signer: {
+      addresses: () => [...files.keys()],
+      async sign(address, transaction) {
+        const canonical = canonicalAddress(address);
+        const signer = opened.get(canonical) ?? (await inTurn(canonical));
+        return signer.sign(canonical, transaction);
+      },
+    },
     async createAddress() {
       const key: `0x${string}` = `0x${Buffer.from(chance.bytes(32)).toString('hex')}`;
       const address = canonicalAddress(privateKeyToAccount(key).address);
       const text = JSON.stringify(await encryptKey(key, passphrase, chance, scryptN));
       await writeDurably(folder, `${address}.json`, text);
-      keys.push(key);
-      local = makeLocalSigner(keys);
+      files.set(address, `${address}.json`);
+      opened.set(address, makeLocalSigner([key]));
       return address;
     },
   };
@@ -114,19 +145,24 @@ export async function decryptKey(file: Json, passphrase: string): Promise<`0x${s
   const ciphertext = bytesOf(field(crypto, 'ciphertext'));
   const mac = bytesOf(field(crypto, 'mac'));
   if (field(crypto, 'kdf') !== 'scrypt' || field(crypto, 'cipher') !== 'aes-128-ctr') return null;
-  if (typeof n !== 'number' || typeof r !== 'number' || typeof p !== 'number' || n > SCRYPT_N_MAX) return null;
+  if (typeof n !== 'number' || typeof r !== 'number' || typeof p !== 'number') return null;
+  // Beyond these OpenSSL refuses to compute (N < 2^(16 r)), or the file wants more memory than it should get.
+  if (n > SCRYPT_N_MAX || n < 2 || (n & (n - 1)) !== 0 || Math.log2(n) >= 16 * r || r > 32 || p > 16) return null;
   if (salt === null || iv === null || ciphertext === null || mac === null || mac.length !== 32) return null;
   const derived = await derive(passphrase, salt, n, r, p);
   if (!timingSafeEqual(macOf(derived, ciphertext), mac)) return null;
   const decipher = createDecipheriv('aes-128-ctr', derived.subarray(0, 16), iv);
-  const key: `0x${string}` = `0x${Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('hex')}`;
+  const plain = Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('hex');
+  // Some programs dropped a key's leading zero bytes.
+  const key: `0x${string}` = `0x${plain.padStart(64, '0')}`;
   const address = textOf(field(file, 'address'));
   const own = privateKeyToAccount(key).address.slice(2).toLowerCase();
   return address !== null && address.replace(/^0x/, '').toLowerCase() !== own ? null : key;
 }
 
 function derive(passphrase: string, salt: Buffer, n: number, r: number, p: number): Promise<Buffer> {
-  const options = { N: n, r, p, maxmem: 256 * n * r };
+  // Twice what the algorithm itself holds.
+  const options = { N: n, r, p, maxmem: 256 * r * (n + p + 2) };
   return new Promise((resolve, reject) => {
     scrypt(passphrase, salt, 32, options, (error, key) => (error === null ? resolve(key) : reject(error)));
   });
