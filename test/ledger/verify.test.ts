@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import pg from 'pg';
+import type { Query } from '../../src/db/pool.ts';
 import { describeFault, type Fault, verify } from '../../src/ledger/verify.ts';
 import { ASSET, type LedgerWorld, makeLedgerWorld, posting } from '../support/ledger-world.ts';
 
@@ -47,15 +48,15 @@ async function foundAfter(...statements: readonly string[]): Promise<Place[]> {
 }
 
 /** The fault must be seen before it is rolled back, so its own connection verifies. */
-function asQuery(client: pg.Client) {
+function asQuery(client: pg.Client): Query {
   const types = {
     getTypeParser: (oid: number): ((text: string) => unknown) =>
       oid === 20 || oid === 1700 ? BigInt : (pg.types.getTypeParser(oid) as (text: string) => unknown),
   };
   return {
-    async query<R extends Record<string, unknown>>(text: string, values?: readonly unknown[]) {
-      const result = await client.query<R>({ text, types, ...(values === undefined ? {} : { values: [...values] }) });
-      return { rows: result.rows, rowCount: result.rowCount ?? 0 };
+    async query(text, values) {
+      const result = await client.query({ text, types, values: [...(values ?? [])] });
+      return { rows: result.rows as never, rowCount: result.rowCount ?? 0 };
     },
   };
 }
@@ -146,13 +147,13 @@ test('inv L5: a posting without entries, entries without a posting or an account
 });
 
 test('verify may run beside live traffic: what is booked meanwhile is no fault', async () => {
-  let isDone = false;
+  const done = new AbortController();
   const traffic = (async () => {
-    for (let nth = 0; !isDone; nth += 1) {
+    for (let nth = 0; !done.signal.aborted; nth += 1) {
       await world.post(posting(`live:${nth}`, [world.house, -1n], [account, 1n]));
     }
   })();
   for (let round = 0; round < 20; round += 1) assert.deepEqual((await verify(world.pool)).faults, []);
-  isDone = true;
+  done.abort();
   await traffic;
 });
