@@ -32,6 +32,8 @@ export interface Cut {
   /** Counts only calls of this kind, and with this in their name, when given. */
   kind?: PortKind;
   name?: string;
+  /** Counts only once a call with this in its name has passed. */
+  after?: string;
 }
 
 /** What a wire client does with a half cut: it calls `die` once half of its bytes are out, or in. */
@@ -75,6 +77,7 @@ export function makeGate(cut?: Cut, onPass?: (ordinal: number, kind: PortKind, n
   const counts: Record<PortKind, number> = { db: 0, http: 0, signer: 0 };
   let total = 0;
   let matching = 0;
+  let armed = cut?.after === undefined;
   return {
     counts: () => counts,
     async pass(kind, name, call) {
@@ -85,7 +88,9 @@ export function makeGate(cut?: Cut, onPass?: (ordinal: number, kind: PortKind, n
       counts[kind] += 1;
       total += 1;
       onPass?.(total, kind, name);
-      if (cut === undefined || (cut.kind ?? kind) !== kind || !name.includes(cut.name ?? '')) return call(null);
+      if (cut === undefined) return call(null);
+      if (!armed) armed = name.includes(cut.after ?? '');
+      if (!armed || (cut.kind ?? kind) !== kind || !name.includes(cut.name ?? '')) return call(null);
       matching += 1;
       if (matching !== cut.ordinal) return call(null);
       if (cut.mode === 'before') dieNow();

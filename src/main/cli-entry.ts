@@ -1,18 +1,12 @@
 /*
  * Where the command line starts: bin/payonce.js comes here once Node is known to be new enough.
- * Promises: the commands of cli/ with everything wired. Never: a command's own work, or a reading of the environment
- * beside config.ts.
+ * Promises: the commands of cli/ with everything that they need. Never: a command's own work, or a reading of the
+ * environment beside config.ts.
  */
-import { Command } from 'commander';
-import { version } from './version.ts';
+import { runCli } from '../cli/program.ts';
+import { cliDeps } from './cli-deps.ts';
 
-const program = new Command('payonce')
-  .description('Money that Payonce sends moves once or not at all.')
-  .version(version);
+// `payonce audit list | head` is no fault: the reader has seen enough.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
-program
-  .command('version')
-  .description('print the version')
-  .action(() => console.log(version));
-
-await program.parseAsync();
+process.exitCode = await runCli(process.argv.slice(2), cliDeps);

@@ -127,7 +127,7 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'PAYONCE_POOL', meaning: 'Database connections per process', fallback: String(limits.POOL_CONNECTIONS) },
   {
     name: 'PAYONCE_CUT',
-    meaning: 'Crash proofs only: `[kind:][/name/:]ordinal:mode` ends the process at that port call',
+    meaning: 'Crash proofs only: `[kind:][/[after>]name/:]ordinal:mode` ends the process at that port call',
     fallback: 'none',
   },
   { name: 'PAYONCE_CUT_LOG', meaning: 'Crash proofs only: file that gets a line per port call', fallback: 'none' },
@@ -267,19 +267,37 @@ function readInbound(value: string | null, faults: string[]): { name: string; se
 
 function readCut(value: string | null, faults: string[]): Cut | null {
   if (value === null) return null;
-  const match = /^(?:(db|http|signer):)?(?:\/([^/]+)\/:)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(value);
+  const match =
+    /^(?:(db|http|signer):)?(?:\/(?:([^/>]+)>)?([^/>]+)\/:)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(
+      value,
+    );
   if (match === null) {
     faults.push(
-      `PAYONCE_CUT: got "${value}", expected [db:|http:|signer:][/name/:]ordinal:before|after|half_written|half_read`,
+      `PAYONCE_CUT: got "${value}", expected [db:|http:|signer:][/[after>]name/:]ordinal:before|after|half_written|half_read`,
     );
     return null;
   }
   return {
-    ordinal: Number.parseInt(match[3] ?? '0', 10),
-    mode: match[4] as CutMode,
+    ordinal: Number.parseInt(match[4] ?? '0', 10),
+    mode: match[5] as CutMode,
     ...(match[1] === undefined ? {} : { kind: match[1] as PortKind }),
-    ...(match[2] === undefined ? {} : { name: match[2] }),
+    ...(match[2] === undefined ? {} : { after: match[2] }),
+    ...(match[3] === undefined ? {} : { name: match[3] }),
   };
+}
+
+const SECRET_SETTINGS = ['PAYONCE_MASTER_SECRET', 'PAYONCE_PASSPHRASE', 'PAYONCE_OPERATOR_KEY', 'PAYONCE_INBOUND'];
+
+/** Each setting as it stands, without what is secret: passwords in URLs are left out too. */
+export function shownSettings(
+  environment: Environment = process.env,
+): { name: string; value: string; isSet: boolean }[] {
+  return SETTINGS.map(({ name, fallback }) => {
+    const given = environment[name] ?? '';
+    if (given.trim() === '') return { name, value: fallback ?? '', isSet: false };
+    const value = SECRET_SETTINGS.includes(name) ? '(set)' : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
+    return { name, value, isSet: true };
+  });
 }
 
 /** The reference as Markdown. */

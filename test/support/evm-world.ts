@@ -74,7 +74,7 @@ export async function makeEvmWorld(options: EvmWorldOptions = {}): Promise<EvmWo
           finality: { tag: 'finalized' },
           feeCapWei: 10n ** 12n,
           gasLimitCap: 1_000_000n,
-          coinAssetId: `${chain}/coin`,
+          coinAssetId: `${chain}/slip44:60`,
           capabilities: { lookEveryMs: 100, resendAfterMs: 200, bumpAfterMs: null, ...options.capabilities },
         },
         { ports, signer: makeDevSigner() },

@@ -69,8 +69,9 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
   });
   const chain = options.chain ?? 'noop';
   const contract = options.contract === undefined ? 'token' : options.contract;
-  const assetId = `${chain}/${contract ?? 'coin'}`;
-  const coinAssetId = `${chain}/coin`;
+  // CAIP-19, as the configuration makes them.
+  const assetId = contract === null ? `${chain}/slip44:60` : `${chain}/erc20:${contract}`;
+  const coinAssetId = `${chain}/slip44:60`;
   const wallet = options.wallet ?? 'wallet-1';
   const rail = rails[0]?.name ?? 'noop';
   await pool.tx('world', async (tx) => {
