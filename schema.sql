@@ -16,7 +16,6 @@ create table payonce.accounts (
   created_at timestamp with time zone not null default payonce.now(),
   constraint accounts_pkey PRIMARY KEY (id),
   constraint accounts_code UNIQUE (code, asset_id),
-  constraint accounts_id_asset UNIQUE (id, asset_id),
   constraint accounts_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
   constraint accounts_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
   constraint accounts_code_check CHECK (((char_length(code) >= 1) AND (char_length(code) <= 200))),
@@ -25,7 +24,9 @@ create table payonce.accounts (
   constraint accounts_held_check CHECK ((held >= (0)::numeric))
 ) with (fillfactor=50);
 CREATE INDEX accounts_partner ON payonce.accounts USING btree (partner_id, asset_id) WHERE (partner_id IS NOT NULL);
+CREATE TRIGGER accounts_frozen BEFORE UPDATE OF id, code, asset_id, partner_id ON payonce.accounts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER accounts_kept BEFORE DELETE ON payonce.accounts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER accounts_no_truncate BEFORE TRUNCATE ON payonce.accounts FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.addresses (
   id text not null,
@@ -234,7 +235,7 @@ create table payonce.deliveries (
   constraint deliveries_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delivered'::text, 'dead'::text])))
 ) with (fillfactor=70);
 CREATE INDEX deliveries_order ON payonce.deliveries USING btree (endpoint_id, subject_type, subject_id, sequence) WHERE (state = 'waiting'::text);
-CREATE INDEX deliveries_queue ON payonce.deliveries USING btree (next_at, id) WHERE (state = 'waiting'::text);
+CREATE INDEX deliveries_queue ON payonce.deliveries USING btree (endpoint_id, next_at, id) WHERE (state = 'waiting'::text);
 
 create table payonce.deposit_edges (
   from_state text not null,
@@ -397,12 +398,13 @@ create table payonce.effects (
   send_by timestamp with time zone,
   last_sent_at timestamp with time zone,
   no_send boolean not null default false,
+  wanted text,
   testimonies integer not null default 0,
   evidence_version integer not null default 0,
   accepted_at timestamp with time zone,
   accepted_object text,
   included_at timestamp with time zone,
-  in_doubt boolean not null default false,
+  last_unreadable boolean not null default false,
   believed_evidence bigint,
   lateness_until timestamp with time zone,
   fresh_look_at timestamp with time zone,
@@ -411,6 +413,7 @@ create table payonce.effects (
   release_rank text,
   ended_at timestamp with time zone,
   reopened_at timestamp with time zone,
+  reopens integer not null default 0,
   contradicted_at timestamp with time zone,
   transitions integer not null default 1,
   constraint effects_pkey PRIMARY KEY (id),
@@ -426,7 +429,8 @@ create table payonce.effects (
   constraint effects_sealed_whole CHECK (((state <> ALL (ARRAY['SEALED'::text, 'SETTLED'::text])) OR ((identity IS NOT NULL) AND (payload IS NOT NULL) AND (expect IS NOT NULL) AND (sealed_at IS NOT NULL) AND (first_sent_at IS NOT NULL) AND (send_count >= 1)))),
   constraint effects_seq_check CHECK ((seq >= 1)),
   constraint effects_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'SEALED'::text, 'SETTLED'::text, 'RELEASED'::text]))),
-  constraint effects_testimonies_check CHECK ((testimonies >= 0))
+  constraint effects_testimonies_check CHECK ((testimonies >= 0)),
+  constraint effects_wanted_check CHECK ((wanted = ANY (ARRAY['look'::text, 'ask'::text, 'bump'::text, 'cancel'::text])))
 ) with (fillfactor=60);
 CREATE INDEX effects_contradicted ON payonce.effects USING btree (rail, partner_id) WHERE (contradicted_at IS NOT NULL);
 CREATE UNIQUE INDEX effects_identity ON payonce.effects USING btree (identity) WHERE (identity IS NOT NULL);
@@ -434,8 +438,9 @@ CREATE UNIQUE INDEX effects_lane ON payonce.effects USING btree (lane) WHERE ((l
 CREATE UNIQUE INDEX effects_nonce ON payonce.effects USING btree (rail, signer, nonce) WHERE (nonce IS NOT NULL);
 CREATE UNIQUE INDEX effects_one_live ON payonce.effects USING btree (subject_type, subject_id) WHERE (state <> 'RELEASED'::text);
 CREATE INDEX effects_partner ON payonce.effects USING btree (partner_id, id);
-CREATE INDEX effects_queue ON payonce.effects USING btree (rail, next_at, id) WHERE (state = ANY (ARRAY['PENDING'::text, 'SEALED'::text]));
-CREATE INDEX effects_wallet_open ON payonce.effects USING btree (rail, signer) WHERE (state = 'SEALED'::text);
+CREATE INDEX effects_pending ON payonce.effects USING btree (rail, signer, next_at, id) WHERE (state = 'PENDING'::text);
+CREATE INDEX effects_sealed ON payonce.effects USING btree (rail, next_at, id) WHERE (state = 'SEALED'::text);
+CREATE INDEX effects_unmined ON payonce.effects USING btree (rail, signer) WHERE ((state = 'SEALED'::text) AND (included_at IS NULL));
 CREATE TRIGGER effects_born AFTER INSERT ON payonce.effects REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.effects_born();
 CREATE TRIGGER effects_frozen BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN (((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.signer IS DISTINCT FROM new.signer)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))))) EXECUTE FUNCTION payonce.effects_frozen();
 CREATE TRIGGER effects_guard BEFORE UPDATE OF state ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.effects_guard();
@@ -551,8 +556,6 @@ create table payonce.ledger_entries (
   created_at timestamp with time zone not null default payonce.now(),
   constraint ledger_entries_pkey PRIMARY KEY (account_id, seq),
   constraint ledger_entries_once UNIQUE (posting_id, account_id, asset_id),
-  constraint ledger_entries_account FOREIGN KEY (account_id, asset_id) REFERENCES payonce.accounts(id, asset_id),
-  constraint ledger_entries_posting_id_fkey FOREIGN KEY (posting_id) REFERENCES payonce.postings(id),
   constraint ledger_entries_amount CHECK ((amount <> (0)::numeric))
 );
 CREATE TRIGGER ledger_entries_append_only BEFORE DELETE OR UPDATE ON payonce.ledger_entries FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
@@ -590,7 +593,7 @@ create table payonce.partners (
 
 create table payonce.postings (
   id bigint not null generated always as identity,
-  idem_key text not null,
+  idem_key text collate "C" not null,
   reference text not null,
   effect_id bigint,
   reverses bigint,
@@ -783,12 +786,13 @@ create view payonce.withdrawal_states as
             e_1.send_by,
             e_1.last_sent_at,
             e_1.no_send,
+            e_1.wanted,
             e_1.testimonies,
             e_1.evidence_version,
             e_1.accepted_at,
             e_1.accepted_object,
             e_1.included_at,
-            e_1.in_doubt,
+            e_1.last_unreadable,
             e_1.believed_evidence,
             e_1.lateness_until,
             e_1.fresh_look_at,
@@ -797,6 +801,7 @@ create view payonce.withdrawal_states as
             e_1.release_rank,
             e_1.ended_at,
             e_1.reopened_at,
+            e_1.reopens,
             e_1.contradicted_at,
             e_1.transitions
            FROM payonce.effects e_1
@@ -863,9 +868,11 @@ CREATE OR REPLACE FUNCTION payonce.chain_transfers_guard()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if tg_op = 'DELETE' or (old.chain, old.tx_hash, old.position, old.asset_id, old.from_address, old.to_address, old.amount)
-     is distinct from (new.chain, new.tx_hash, new.position, new.asset_id, new.from_address, new.to_address, new.amount)
-     or (old.final_at is not null and new.final_at is null) then
+  -- Before finality a transaction may be mined again and then move other money at the same place; after it nothing changes.
+  if tg_op = 'DELETE' or (old.chain, old.tx_hash, old.position) is distinct from (new.chain, new.tx_hash, new.position)
+     or (old.final_at is not null
+         and (old.asset_id, old.from_address, old.to_address, old.amount, new.final_at is null)
+             is distinct from (new.asset_id, new.from_address, new.to_address, new.amount, false)) then
     raise exception 'chain transfer % is frozen', old.id using errcode = 'P0C01', constraint = 'chain_transfers_frozen';
   end if;
   return new;
@@ -1085,33 +1092,48 @@ end $function$;
 CREATE OR REPLACE FUNCTION payonce.ledger_entries_whole()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 declare
   bad record;
 begin
-  select posting_id, asset_id into bad
-  from added group by posting_id, asset_id having sum(amount) <> 0 limit 1;
-  if found then
-    raise exception 'posting % does not sum to 0 in %', bad.posting_id, bad.asset_id
+  select g.posting_id, g.is_balanced into bad
+  from (
+    select s.posting_id, bool_and(s.total = 0) as is_balanced, sum(s.lines) as lines
+    from (select posting_id, asset_id, sum(amount) as total, count(*) as lines from added group by posting_id, asset_id) s
+    group by s.posting_id
+  ) g
+  where not g.is_balanced
+     or g.lines <> (select count(*) from payonce.ledger_entries e where e.posting_id = g.posting_id)
+     or (select p.id from payonce.postings p where p.id = g.posting_id) is null
+  limit 1;
+  if found and not bad.is_balanced then
+    raise exception 'posting % does not sum to 0 in each asset', bad.posting_id
       using errcode = 'P0A03', constraint = 'ledger_entries_balanced';
-  end if;
-  select a.posting_id into bad
-  from (select posting_id, count(*) as new_count from added group by posting_id) a
-  where a.new_count <> (select count(*) from payonce.ledger_entries e where e.posting_id = a.posting_id) limit 1;
-  if found then
-    raise exception 'posting % is closed: no entry can be added', bad.posting_id
+  elsif found then
+    raise exception 'posting % is closed or does not exist: no entry can be added', bad.posting_id
       using errcode = 'P0A04', constraint = 'ledger_entries_closed';
   end if;
-  select n.account_id into bad
+
+  select l.account_id into bad
   from (
-    select account_id, max(seq) as last_seq, min(seq) as first_seq, count(*) as n, sum(amount) as total,
-           (array_agg(balance_after order by seq desc))[1] as last_balance
-    from added group by account_id
-  ) n
-  join payonce.accounts c on c.id = n.account_id
-  where c.seq <> n.last_seq or c.balance <> n.last_balance or n.last_seq - n.first_seq + 1 <> n.n
-     or n.last_balance - n.total <> coalesce((select e.balance_after from payonce.ledger_entries e
-                                   where e.account_id = n.account_id and e.seq = n.first_seq - 1), 0)
+    select account_id, asset_id, seq, amount, balance_after,
+           lag(asset_id) over chain as asset_before, lag(seq) over chain as seq_before,
+           lag(balance_after) over chain as balance_before, lead(seq) over chain as seq_next
+    from added window chain as (partition by account_id order by seq)
+  ) l
+  where case
+    when l.seq_before is not null then
+      l.seq <> l.seq_before + 1 or l.asset_id <> l.asset_before or l.balance_after <> l.balance_before + l.amount
+    when l.seq = 1 then l.balance_after <> l.amount
+    else l.balance_after - l.amount is distinct from (
+      select e.balance_after from payonce.ledger_entries e where e.account_id = l.account_id and e.seq = l.seq - 1)
+  end
+  or l.seq_next is null and l.balance_after is distinct from (
+    select c.balance from payonce.accounts c where c.id = l.account_id and c.asset_id = l.asset_id and c.seq = l.seq)
   limit 1;
   if found then
     raise exception 'entries of account % do not continue its chain', bad.account_id
@@ -1139,23 +1161,35 @@ end $function$;
 CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], effects bigint[], reversed bigint[], hold_keys text[], line_items integer[], line_accounts bigint[], line_amounts numeric[])
  RETURNS TABLE(item integer, verdict text, posting_id bigint, posting_effect bigint)
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-  account_ids bigint[];
+  item_count constant int := coalesce(cardinality(kinds), 0);
+  has_holds constant boolean := exists (
+    select 1 from unnest(kinds, hold_keys) as k (kind, hold_key) where kind <> 'post' or hold_key is not null);
+  verdicts text[] := array_fill(null::text, array[item_count]);
+  refused int := 0;
   touched text[];
-  accepted int[];
-  verdicts text[] := array_fill(null::text, array[coalesce(cardinality(kinds), 0)]);
-  has_holds boolean;
+  is_post boolean[];
+  account_ids bigint[];
+  locked bigint[]; assets text[]; balances numeric[]; helds numeric[]; floors numeric[]; deficits numeric[]; seqs bigint[];
   d_item int[]; d_account bigint[]; d_balance numeric[]; d_held numeric[];
-  inserted int;
-  free numeric[]; floors numeric[]; deficits numeric[];
-  rec record;
+  e_item int[]; e_account bigint[]; e_asset text[]; e_seq bigint[]; e_amount numeric[]; e_after numeric[];
+  do_all_fit boolean;
+  is_decided boolean := false;
+  posting_ids bigint[];
+  posting_count int;
+  row_total int;
+  stamp timestamptz;
+  free numeric[];
   fits boolean;
-  position int;
+  place int;
+  rec record;
 begin
-  has_holds := exists (select 1 from unnest(kinds, hold_keys) as k (kind, hold_key) where kind <> 'post' or hold_key is not null);
-
   -- 1. Lock order: accounts by id, then holds (W6: locked and read before anything is inserted, duplicates included).
   if has_holds then
     touched := array(select hold_key from unnest(hold_keys) as h (hold_key) where hold_key is not null);
@@ -1164,16 +1198,23 @@ begin
   else
     account_ids := array(select distinct a from unnest(line_accounts) as s (a) order by 1);
   end if;
-  perform 1 from payonce.accounts where id = any (account_ids) order by id for no key update;
+  select coalesce(array_agg(id), '{}'), array_agg(asset_id), array_agg(balance), array_agg(held), array_agg(floor), array_agg(deficit), array_agg(seq)
+    into locked, assets, balances, helds, floors, deficits, seqs
+  from (select id, asset_id, balance, held, floor, deficit, seq
+        from payonce.accounts where id = any (account_ids) order by id for no key update) a;
+  if locked <> account_ids then
+    raise exception 'an account of this batch does not exist' using errcode = 'P0A07', constraint = 'ledger_entries_account';
+  end if;
   if has_holds then
     perform 1 from payonce.holds where key = any (touched) order by id for no key update;
   end if;
+  -- Under the locks: an account's entries carry times in the order of their seq.
+  stamp := payonce.now();
 
-  -- 2. What exists already, or stands twice in this very batch, is a quiet no-op (W5).
+  -- 2. What exists already, or stands twice in this very batch, is a quiet no-op (W5). The rest becomes deltas.
   if has_holds then
     for rec in
-      select k.n, k.kind,
-             case
+      select k.n, case
                when k.kind = 'void' then case when h.state = 'open' and k.hold_nth = 1 then null else 'hold_gone' end
                when k.kind = 'hold' then case when h.id is not null or k.nth > 1 then 'exists' end
                when p.id is not null or k.nth > 1 then 'exists'
@@ -1186,87 +1227,125 @@ begin
       left join payonce.holds h on h.key = k.hold_key
       left join payonce.postings p on p.idem_key = k.key and k.kind = 'post'
     loop
-      verdicts[rec.n] := rec.outcome;
+      if rec.outcome is not null then
+        verdicts[rec.n] := rec.outcome;
+        refused := refused + 1;
+      end if;
     end loop;
-    accepted := array(select n::int from unnest(verdicts) with ordinality as v (verdict, n) where verdict is null order by n);
+    is_post := array(select kind = 'post' from unnest(kinds) with ordinality as u (kind, n) order by n);
     select array_agg(s.n order by s.n), array_agg(s.account order by s.n), array_agg(s.balance order by s.n), array_agg(s.held order by s.n)
       into d_item, d_account, d_balance, d_held
     from (
-      select line_item as n, account, case when kinds[line_item] = 'post' then amount else 0 end as balance,
-             case when kinds[line_item] = 'hold' then amount else 0 end as held
+      select line_item as n, account, case when is_post[line_item] then amount else 0 end as balance,
+             case when is_post[line_item] then 0 else amount end as held
       from unnest(line_items, line_accounts, line_amounts) as l (line_item, account, amount)
       union all
       select k.n::int, h.account_id, 0, -h.amount
       from unnest(kinds, hold_keys) with ordinality as k (kind, hold_key, n)
       join payonce.holds h on h.key = k.hold_key
       where k.kind <> 'hold'
-    ) s where s.n = any (accepted);
+    ) s where verdicts[s.n] is null;
   else
     for rec in
-      select k.n, p.id
-      from (select n::int, key, row_number() over (partition by key order by n) as nth from unnest(keys) with ordinality as u (key, n)) k
+      select k.n
+      from (select n::int, key, row_number() over (partition by key collate "C" order by n) as nth
+            from unnest(keys) with ordinality as u (key, n)) k
       left join payonce.postings p on p.idem_key = k.key
       where k.nth > 1 or p.id is not null
     loop
       verdicts[rec.n] := 'exists';
+      refused := refused + 1;
     end loop;
-    accepted := array(select n::int from unnest(verdicts) with ordinality as v (verdict, n) where verdict is null order by n);
-    if cardinality(accepted) = cardinality(kinds) then
+    if refused = 0 then
       d_item := line_items; d_account := line_accounts; d_balance := line_amounts;
     else
       select array_agg(line_item order by line_item), array_agg(account order by line_item), array_agg(amount order by line_item)
         into d_item, d_account, d_balance
-      from unnest(line_items, line_accounts, line_amounts) as l (line_item, account, amount) where line_item = any (accepted);
+      from unnest(line_items, line_accounts, line_amounts) as l (line_item, account, amount) where verdicts[line_item] is null;
     end if;
     d_held := array_fill(0::numeric, array[coalesce(cardinality(d_item), 0)]);
   end if;
 
-  if cardinality(accepted) > 0 then
-    -- 3. Does everything fit, one after another? If not, the items are tried in order, each alone.
-    if not payonce.post_fits(d_item, d_account, d_balance, d_held) then
-      select array_agg(balance - held order by id), array_agg(floor order by id), array_agg(deficit order by id)
-        into free, floors, deficits from payonce.accounts where id = any (account_ids);
-      for rec in
-        select d.n, array_agg(d.place) as places, array_agg(d.net) as nets
-        from (select u.n, array_position(account_ids, u.account) as place, sum(u.balance - u.held) as net
-              from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) group by u.n, u.account) d
-        group by d.n order by d.n
-      loop
-        fits := true;
-        for i in 1 .. cardinality(rec.places) loop
-          position := rec.places[i];
-          if floors[position] is not null and rec.nets[i] < 0 and free[position] + rec.nets[i] < floors[position] - deficits[position] then
-            fits := false;
-          end if;
-        end loop;
-        if fits then
-          for i in 1 .. cardinality(rec.places) loop
-            position := rec.places[i];
-            free[position] := free[position] + rec.nets[i];
-            if floors[position] is not null then
-              deficits[position] := least(deficits[position], greatest(0, floors[position] - free[position]));
-            end if;
-          end loop;
-        else
-          verdicts[rec.n] := 'insufficient';
+  -- 3. Continue each account's chain through the deltas, from the row that was locked. Does everything fit, one after
+  -- another? If not, the items are tried in order, each alone, and the chains are made again from those that fit.
+  while refused < item_count loop
+    select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
+           array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
+           bool_and(c.n = 0 or c.floor is null or c.deficit = 0 and c.after - c.held >= c.floor)
+      into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
+    from (
+      select n, account, delta, n > 0 and delta <> 0 as is_entry,
+             sum(delta) over chain as after, sum(held) over chain as held,
+             (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
+             first_value(asset) over chain as asset, first_value(floor) over chain as floor, first_value(deficit) over chain as deficit
+      from (
+        select 0 as n, account, asset, delta, held, floor, deficit, lines
+        from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
+        union all
+        select n, account, null, delta, held, null, null, (delta <> 0)::int
+        from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
+      ) s
+      window chain as (partition by account order by n)
+    ) c;
+    exit when do_all_fit or is_decided;
+
+    is_decided := true;
+    free := array(select balance - held from unnest(balances, helds) with ordinality as f (balance, held, n) order by n);
+    for rec in
+      select d.n, array_agg(d.place) as places, array_agg(d.net) as nets
+      from (select u.n, array_position(locked, u.account) as place, sum(u.balance - u.held) as net
+            from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) group by u.n, u.account) d
+      group by d.n order by d.n
+    loop
+      fits := true;
+      for i in 1 .. cardinality(rec.places) loop
+        place := rec.places[i];
+        if rec.nets[i] < 0 and free[place] + rec.nets[i] < floors[place] - deficits[place] then
+          fits := false;
         end if;
       end loop;
-      accepted := array(select n::int from unnest(verdicts) with ordinality as v (verdict, n) where verdict is null order by n);
-      select array_agg(u.n order by u.n), array_agg(u.account order by u.n), array_agg(u.balance order by u.n), array_agg(u.held order by u.n)
-        into d_item, d_account, d_balance, d_held
-      from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) where u.n = any (accepted);
-    end if;
-  end if;
+      if fits then
+        for i in 1 .. cardinality(rec.places) loop
+          place := rec.places[i];
+          free[place] := free[place] + rec.nets[i];
+          if floors[place] is not null then
+            deficits[place] := least(deficits[place], greatest(0, floors[place] - free[place]));
+          end if;
+        end loop;
+      else
+        verdicts[rec.n] := 'insufficient';
+        refused := refused + 1;
+      end if;
+    end loop;
+    select array_agg(u.n order by u.n), array_agg(u.account order by u.n), array_agg(u.balance order by u.n), array_agg(u.held order by u.n)
+      into d_item, d_account, d_balance, d_held
+    from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) where verdicts[u.n] is null;
+  end loop;
 
-  if cardinality(accepted) > 0 then
+  if refused < item_count then
     -- 4. Heads first. A key that somebody else booked meanwhile on other accounts changes what was decided: run again.
-    insert into payonce.postings (idem_key, reference, effect_id, reverses)
-    select keys[n], refs[n], effects[n], reversed[n]
-    from unnest(accepted) as a (n) where kinds[n] = 'post' order by n
-    on conflict (idem_key) do nothing;
-    get diagnostics inserted = row_count;
-    if inserted <> (select count(*) from unnest(accepted) as a (n) where kinds[n] = 'post') then
+    posting_count := item_count - refused;
+    if has_holds then
+      posting_count := (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'post' and verdict is null);
+    end if;
+    with booked as (
+      insert into payonce.postings (idem_key, reference, effect_id, reverses, created_at)
+      select key, reference, effect_id, reverses, stamp
+      from unnest(kinds, keys, refs, effects, reversed, verdicts) with ordinality as u (kind, key, reference, effect_id, reverses, verdict, n)
+      where kind = 'post' and verdict is null order by n
+      on conflict (idem_key) do nothing
+      returning id
+    )
+    select coalesce(array_agg(id order by id), '{}') into posting_ids from booked;
+    if cardinality(posting_ids) <> posting_count then
       raise exception 'a posting key was booked meanwhile' using errcode = '40001';
+    end if;
+    if posting_count < item_count then
+      posting_ids := array(
+        select case when is_new then posting_ids[count(*) filter (where is_new) over (order by n)] else 0 end
+        from (select n, kind = 'post' and verdict is null as is_new
+              from unnest(kinds, verdicts) with ordinality as u (kind, verdict, n)) s
+        order by n);
     end if;
 
     -- 5. One update per account, then the entries in one statement.
@@ -1280,52 +1359,48 @@ begin
           from unnest(d_account, d_balance, d_held) as u (account, balance, held) group by account) t
     where c.id = t.account;
 
-    insert into payonce.ledger_entries (posting_id, account_id, asset_id, seq, amount, balance_after)
-    select p.id, w.account, c.asset_id,
-           c.seq - w.lines_after, w.amount, c.balance - w.amount_after
-    from (select u.n, u.account, u.amount,
-                 count(*) over later as lines_after,
-                 coalesce(sum(u.amount) over later, 0) as amount_after
-          from unnest(d_item, d_account, d_balance) as u (n, account, amount)
-          where u.amount <> 0
-          window later as (partition by u.account order by u.n desc rows between unbounded preceding and 1 preceding)) w
-    join payonce.accounts c on c.id = w.account
-    join payonce.postings p on p.idem_key = keys[w.n];
+    insert into payonce.ledger_entries (posting_id, account_id, asset_id, seq, amount, balance_after, created_at)
+    select posting_ids[n], account, asset, seq, amount, after, stamp
+    from unnest(e_item, e_account, e_asset, e_seq, e_amount, e_after) as u (n, account, asset, seq, amount, after);
 
     if has_holds then
-      insert into payonce.holds (key, account_id, amount)
-      select hold_keys[l.line_item], l.account, l.amount
-      from unnest(line_items, line_accounts, line_amounts) as l (line_item, account, amount)
-      where kinds[l.line_item] = 'hold' and l.line_item = any (accepted);
+      insert into payonce.holds (key, account_id, amount, created_at)
+      select max(key), max(account), max(amount), stamp
+      from (
+        select n, hold_key as key, null::bigint as account, null::numeric as amount
+        from unnest(kinds, hold_keys, verdicts) with ordinality as u (kind, hold_key, verdict, n)
+        where kind = 'hold' and verdict is null
+        union all
+        select line_item, null, account, amount
+        from unnest(line_items, line_accounts, line_amounts) as l (line_item, account, amount)
+        where not is_post[line_item]
+      ) s
+      group by n having max(key) is not null order by n
+      on conflict (key) do nothing;
+      get diagnostics row_total = row_count;
+      if row_total <> (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'hold' and verdict is null) then
+        raise exception 'a hold was opened meanwhile' using errcode = '40001';
+      end if;
       update payonce.holds h
-      set state = case when kinds[a.n] = 'post' then 'posted' else 'voided' end, ended_at = payonce.now()
-      from unnest(accepted) as a (n)
-      where kinds[a.n] <> 'hold' and h.key = hold_keys[a.n];
+      set state = case when u.kind = 'post' then 'posted' else 'voided' end, ended_at = stamp
+      from unnest(kinds, hold_keys, verdicts) as u (kind, hold_key, verdict)
+      where u.verdict is null and u.kind <> 'hold' and h.key = u.hold_key;
     end if;
   end if;
 
-  return query
-    select u.n::int,
-           coalesce(verdicts[u.n], case u.kind when 'post' then 'posted' when 'hold' then 'held' else 'voided' end),
-           p.id, p.effect_id
-    from unnest(kinds, keys) with ordinality as u (kind, key, n)
-    left join payonce.postings p on u.kind = 'post' and p.idem_key = u.key
-    order by u.n;
+  if refused = 0 and not has_holds then
+    return query select u.n::int, 'posted', u.id, u.effect
+    from unnest(posting_ids, effects) with ordinality as u (id, effect, n) order by u.n;
+  else
+    return query
+      select u.n::int,
+             coalesce(u.verdict, case u.kind when 'post' then 'posted' when 'hold' then 'held' else 'voided' end),
+             p.id, p.effect_id
+      from unnest(kinds, keys, verdicts) with ordinality as u (kind, key, verdict, n)
+      left join payonce.postings p on u.kind = 'post' and p.idem_key = u.key
+      order by u.n;
+  end if;
 end $function$;
-
-CREATE OR REPLACE FUNCTION payonce.post_fits(d_item integer[], d_account bigint[], d_balance numeric[], d_held numeric[])
- RETURNS boolean
- LANGUAGE sql
- STABLE
-AS $function$
-  select not exists (
-    select 1
-    from (select u.account, sum(u.balance - u.held) over (partition by u.account order by u.n) as running
-          from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held)) r
-    join payonce.accounts c on c.id = r.account
-    where c.floor is not null and (c.deficit > 0 or c.balance - c.held + r.running < c.floor)
-  )
-$function$;
 
 CREATE OR REPLACE FUNCTION payonce.refuse_change()
  RETURNS trigger
@@ -1383,7 +1458,6 @@ grant execute on function payonce.holds_guard() to public;
 grant execute on function payonce.ledger_entries_whole() to public;
 grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
-grant execute on function payonce.post_fits(integer[],bigint[],numeric[],numeric[]) to public;
 grant execute on function payonce.refuse_change() to public;
 grant execute on function payonce.signers_guard() to public;
 grant execute on function payonce.subjects_guard() to public;

@@ -126,6 +126,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 declare
   bad record;
@@ -148,22 +149,26 @@ begin
       using errcode = 'P0A04', constraint = 'ledger_entries_closed';
   end if;
 
-  select l.account_id into bad
+  -- Of an unbroken run, seq less the entry's place and balance_after less the sum so far are the same for all: what was before.
+  select g.account_id into bad
   from (
-    select account_id, asset_id, seq, amount, balance_after,
-           lag(asset_id) over chain as asset_before, lag(seq) over chain as seq_before,
-           lag(balance_after) over chain as balance_before, lead(seq) over chain as seq_next
-    from added window chain as (partition by account_id order by seq)
-  ) l
-  where case
-    when l.seq_before is not null then
-      l.seq <> l.seq_before + 1 or l.asset_id <> l.asset_before or l.balance_after <> l.balance_before + l.amount
-    when l.seq = 1 then l.balance_after <> l.amount
-    else l.balance_after - l.amount is distinct from (
-      select e.balance_after from payonce.ledger_entries e where e.account_id = l.account_id and e.seq = l.seq - 1)
-  end
-  or l.seq_next is null and l.balance_after is distinct from (
-    select c.balance from payonce.accounts c where c.id = l.account_id and c.asset_id = l.asset_id and c.seq = l.seq)
+    select l.account_id, min(l.asset_id) as asset_id, min(l.seq_before) as seq_before, min(l.balance_before) as balance_before,
+           count(*) as lines, sum(l.amount) as total,
+           min(l.seq_before) = max(l.seq_before) and min(l.balance_before) = max(l.balance_before)
+             and min(l.asset_id) = max(l.asset_id) as is_unbroken
+    from (
+      select account_id, asset_id, amount, seq - row_number() over chain as seq_before,
+             balance_after - sum(amount) over chain as balance_before
+      from added window chain as (partition by account_id order by seq rows unbounded preceding)
+    ) l
+    group by l.account_id
+  ) g
+  where not g.is_unbroken
+     or g.balance_before is distinct from case when g.seq_before = 0 then 0 else (
+          select e.balance_after from payonce.ledger_entries e where e.account_id = g.account_id and e.seq = g.seq_before) end
+     or g.balance_before + g.total is distinct from (
+          select c.balance from payonce.accounts c
+          where c.id = g.account_id and c.asset_id = g.asset_id and c.seq = g.seq_before + g.lines)
   limit 1;
   if found then
     raise exception 'entries of account % do not continue its chain', bad.account_id

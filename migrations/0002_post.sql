@@ -19,6 +19,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -130,24 +131,26 @@ begin
     d_held := array_fill(0::numeric, array[coalesce(cardinality(d_item), 0)]);
   end if;
 
-  -- 3. Continue each account's chain through the deltas, from the row that was locked. If everything fits, that is the
-  -- result. If not, or if items share a key or a hold, they are tried in order, each alone, and the chains are made again.
+  -- 3. Continue each account's chain through the deltas, from the row that was locked (n = 0; max carries what only it has).
+  -- If everything fits, with no deficit in play, that is the result. If not, or if items share a key or a hold, they are
+  -- tried in order, each alone, and the chains are made again.
   while refused < item_count loop
     if not is_entangled or is_decided then
       select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
              array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
-             bool_and(c.n = 0 or c.floor is null or c.deficit = 0 and c.after - c.held >= c.floor)
+             bool_and(c.n = 0 or c.lowest is null or c.after - c.held >= c.lowest)
         into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
       from (
         select n, account, delta, n > 0 and delta <> 0 as is_entry,
                sum(delta) over chain as after, sum(held) over chain as held,
                (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
-               first_value(asset) over chain as asset, first_value(floor) over chain as floor, first_value(deficit) over chain as deficit
+               max(asset) over chain as asset, max(lowest) over chain as lowest
         from (
-          select 0 as n, account, asset, delta, held, floor, deficit, lines
+          select 0 as n, account, asset, delta, held, lines,
+                 case when floor is not null then case when deficit > 0 then 'infinity' else floor end end as lowest
           from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
           union all
-          select n, account, null, delta, held, null, null, (delta <> 0)::int
+          select n, account, null, delta, held, (delta <> 0)::int, null
           from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
         ) s
         window chain as (partition by account order by n)

@@ -37,12 +37,12 @@ create table payonce.signers (
 create function payonce.signers_guard() returns trigger
 language plpgsql as $$
 begin
-  if new.next_nonce < old.next_nonce then
+  if tg_op = 'DELETE' or (old.rail, old.address) is distinct from (new.rail, new.address) or new.next_nonce < old.next_nonce then
     raise exception 'the nonce of % never goes back', old.address using errcode = 'P0B09', constraint = 'signers_nonce_forward';
   end if;
   return new;
 end $$;
-create trigger signers_guard before update on payonce.signers for each row execute function payonce.signers_guard();
+create trigger signers_guard before update or delete on payonce.signers for each row execute function payonce.signers_guard();
 
 -- The edges are data: src/engine/effect.ts has the same table and a test compares them.
 create table payonce.effect_edges (
@@ -52,8 +52,11 @@ create table payonce.effect_edges (
 );
 insert into payonce.effect_edges (from_state, to_state) values
   ('PENDING', 'SEALED'), ('PENDING', 'RELEASED'), ('SEALED', 'SETTLED'), ('SEALED', 'RELEASED'), ('RELEASED', 'SEALED');
+-- A new edge or kind is a migration's, not a row that somebody adds.
+create trigger effect_edges_append_only before insert or update or delete or truncate on payonce.effect_edges
+  for each statement execute function payonce.refuse_change();
 
--- The closed list of evidence: what each kind says, and its rank. src/engine/evidence.ts has the same table.
+-- The closed list of evidence: what each kind says, and its rank. src/engine/effect.ts has the same table.
 create table payonce.evidence_kinds (
   kind text primary key,
   says text not null check (says in ('nothing', 'yes', 'no')),
@@ -71,6 +74,8 @@ insert into payonce.evidence_kinds (kind, says, rank, chain_final) values
   ('PROVIDER_FAILED', 'no', 'dead', false),
   ('REVERTED_FINAL', 'no', 'dead', true), ('CANCEL_MINED', 'no', 'dead', true), ('NONCE_SPENT_BY_OTHER', 'no', 'dead', true),
   ('EXPIRED_UNINCLUDED', 'no', 'dead', true);
+create trigger evidence_kinds_append_only before insert or update or delete or truncate on payonce.evidence_kinds
+  for each statement execute function payonce.refuse_change();
 
 create table payonce.effects (
   id bigint generated always as identity primary key,
@@ -109,13 +114,15 @@ create table payonce.effects (
   send_by timestamptz,
   last_sent_at timestamptz,
   no_send boolean not null default false,
+  -- an operator's wish for the next advance
+  wanted text check (wanted in ('look', 'ask', 'bump', 'cancel')),
   -- evidence
   testimonies int not null default 0 check (testimonies >= 0),
   evidence_version int not null default 0,
   accepted_at timestamptz,
   accepted_object text,
   included_at timestamptz,
-  in_doubt boolean not null default false,
+  last_unreadable boolean not null default false,
   -- a believed no waits: lateness, then a fresh look
   believed_evidence bigint,
   lateness_until timestamptz,
@@ -126,10 +133,12 @@ create table payonce.effects (
   release_rank text check (release_rank in ('dead', 'believed')),
   ended_at timestamptz,
   reopened_at timestamptz,
+  reopens int not null default 0,
   contradicted_at timestamptz,
   transitions int not null default 1,
   constraint effects_subject foreign key (subject_type, subject_id) references payonce.subjects (type, id),
   constraint effects_attempt unique (subject_type, subject_id, seq),
+  constraint effects_pending_unsealed check (state <> 'PENDING' or sealed_at is null),
   constraint effects_sealed_whole check (
     state not in ('SEALED', 'SETTLED')
     or (identity is not null and payload is not null and expect is not null and sealed_at is not null and first_sent_at is not null and send_count >= 1)),
@@ -141,9 +150,11 @@ create unique index effects_one_live on payonce.effects (subject_type, subject_i
 create unique index effects_identity on payonce.effects (identity) where identity is not null;
 create unique index effects_nonce on payonce.effects (rail, signer, nonce) where nonce is not null;
 create unique index effects_lane on payonce.effects (lane) where lane is not null and state in ('PENDING', 'SEALED');
-create index effects_queue on payonce.effects (rail, next_at, id) where state in ('PENDING', 'SEALED');
+-- Two queues: what may be sealed, per signer, and what is looked at. Ended effects are in neither (claims stay cheap).
+create index effects_pending on payonce.effects (rail, signer, next_at, id) where state = 'PENDING';
+create index effects_sealed on payonce.effects (rail, next_at, id) where state = 'SEALED';
 create index effects_partner on payonce.effects (partner_id, id);
-create index effects_wallet_open on payonce.effects (rail, signer) where state = 'SEALED';
+create index effects_unmined on payonce.effects (rail, signer) where state = 'SEALED' and included_at is null;
 create index effects_contradicted on payonce.effects (rail, partner_id) where contradicted_at is not null;
 
 create table payonce.effect_history (
@@ -179,6 +190,8 @@ create table payonce.effect_answers (
   observed_why text
 );
 create index effect_answers_effect on payonce.effect_answers (effect_id, id);
+create trigger effect_answers_kept before delete on payonce.effect_answers
+  for each row execute function payonce.refuse_change();
 
 create table payonce.operators (
   id text primary key,
@@ -208,6 +221,8 @@ create table payonce.cases (
 create unique index cases_open on payonce.cases (kind, subject_key) where closed_at is null;
 create index cases_effect on payonce.cases (effect_id) where effect_id is not null;
 create index cases_list on payonce.cases (opened_at, id);
+create trigger cases_kept before delete on payonce.cases
+  for each row execute function payonce.refuse_change();
 
 -- Four eyes: the database refuses a proposal approved by its proposer.
 create table payonce.proposals (
@@ -226,6 +241,22 @@ create table payonce.proposals (
 );
 create unique index proposals_open on payonce.proposals (case_id, verb) where state = 'open';
 
+-- What the second person approves is what the first proposed, and stays it.
+create function payonce.proposals_guard() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE'
+     or (old.id, old.case_id, old.verb, old.detail, old.evidence_version, old.proposed_by, old.proposed_at)
+        is distinct from (new.id, new.case_id, new.verb, new.detail, new.evidence_version, new.proposed_by, new.proposed_at)
+     or old.state in ('void', 'done')
+     or old.state = 'approved' and (new.state <> 'done' or new.approved_by <> old.approved_by) then
+    raise exception 'proposal % is frozen', old.id using errcode = 'P0B19', constraint = 'proposals_frozen';
+  end if;
+  return new;
+end $$;
+create trigger proposals_guard before update or delete on payonce.proposals
+  for each row execute function payonce.proposals_guard();
+
 create table payonce.effect_evidence (
   id bigint generated always as identity primary key,
   effect_id bigint not null references payonce.effects (id),
@@ -240,8 +271,10 @@ create table payonce.effect_evidence (
   lease_token bigint not null,
   proposal_id text references payonce.proposals (id),
   at timestamptz not null default payonce.now(),
-  struck_by text references payonce.proposals (id),
-  struck_at timestamptz
+  -- an approval strikes one piece
+  struck_by text constraint effect_evidence_struck_once unique references payonce.proposals (id),
+  struck_at timestamptz,
+  constraint effect_evidence_struck_whole check ((struck_by is null) = (struck_at is null))
 );
 create index effect_evidence_effect on payonce.effect_evidence (effect_id, id);
 
@@ -279,7 +312,9 @@ begin
     raise exception 'evidence % has another rank', new.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
   end if;
   if new.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
-    select 1 from payonce.proposals p where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')) then
+    select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
+    where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
+      and c.effect_id = new.effect_id and p.verb = case new.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end) then
     raise exception 'evidence % needs two persons', new.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
   end if;
   return new;
@@ -292,15 +327,17 @@ create function payonce.evidence_guard() returns trigger
 language plpgsql as $$
 begin
   if tg_op = 'DELETE'
-     or (old.id, old.effect_id, old.kind, old.rank, old.source, old.operator, old.object_id, old.detail, old.send_number, old.lease_token)
+     or (old.id, old.effect_id, old.kind, old.rank, old.source, old.operator, old.object_id, old.detail, old.answer_id, old.send_number, old.lease_token, old.proposal_id, old.at)
         is distinct from
-        (new.id, new.effect_id, new.kind, new.rank, new.source, new.operator, new.object_id, new.detail, new.send_number, new.lease_token)
+        (new.id, new.effect_id, new.kind, new.rank, new.source, new.operator, new.object_id, new.detail, new.answer_id, new.send_number, new.lease_token, new.proposal_id, new.at)
      or old.struck_at is not null then
     raise exception 'evidence is never changed' using errcode = 'P0A01', constraint = 'effect_evidence_append_only';
   end if;
   if new.struck_at is not null then
     if old.rank <> 'word' or not exists (
-      select 1 from payonce.proposals p where p.id = new.struck_by and p.verb = 'strike' and p.approved_by is not null) then
+      select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
+      where p.id = new.struck_by and p.verb = 'strike' and p.approved_by is not null and p.state in ('approved', 'done')
+        and c.effect_id = old.effect_id and p.detail ->> 'evidenceId' = old.id::text) then
       raise exception 'only two persons strike word testimony' using errcode = 'P0B08', constraint = 'effect_evidence_strike';
     end if;
     update payonce.effects set testimonies = testimonies - 1, evidence_version = evidence_version + 1 where id = old.effect_id;
@@ -309,6 +346,16 @@ begin
 end $$;
 create trigger evidence_guard before update or delete on payonce.effect_evidence
   for each row execute function payonce.evidence_guard();
+
+-- A no tests this count (design §2, testimony first): nobody but the evidence itself moves it.
+create function payonce.effects_testimonies() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'effect %: testimony is counted where it is stored', old.id using errcode = 'P0B20', constraint = 'effects_testimonies_counted';
+end $$;
+create trigger effects_testimonies before update of testimonies, accepted_object on payonce.effects
+  for each row when (pg_trigger_depth() = 0 and (old.testimonies, old.accepted_object) is distinct from (new.testimonies, new.accepted_object))
+  execute function payonce.effects_testimonies();
 
 -- The guard on the edges. No other statement than an edge names the column `state`.
 create function payonce.effects_guard() returns trigger
@@ -373,7 +420,13 @@ begin
      (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at) then
     raise exception 'effect %: what was taken in is frozen', old.id using errcode = 'P0B10', constraint = 'effects_intake_frozen';
   end if;
-  raise exception 'effect %: the seal is immutable', old.id using errcode = 'P0B11', constraint = 'effects_seal_immutable';
+  if old.sealed_at is not null
+     and (old.identity, old.payload, old.expect, old.plan, old.nonce, old.sealed_at, old.first_sent_at)
+         is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at) then
+    raise exception 'effect %: the seal is immutable', old.id using errcode = 'P0B11', constraint = 'effects_seal_immutable';
+  end if;
+  -- A lower token would let a stale worker in, a lower count or a lifted `no_send` would send again what must not be.
+  raise exception 'effect %: fences, counts, stops and ends never go back', old.id using errcode = 'P0B21', constraint = 'effects_never_back';
 end $$;
 create trigger effects_frozen before update on payonce.effects
   for each row when (
@@ -382,7 +435,12 @@ create trigger effects_frozen before update on payonce.effects
     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at)
     or (old.sealed_at is not null and
         (old.identity, old.payload, old.expect, old.plan, old.nonce, old.sealed_at, old.first_sent_at)
-        is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at)))
+        is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at))
+    or new.lease_token < old.lease_token or new.send_count < old.send_count or new.evidence_version < old.evidence_version
+    or new.reopens < old.reopens or new.transitions <> old.transitions or (old.no_send and not new.no_send)
+    or (old.contradicted_at is not null and new.contradicted_at is distinct from old.contradicted_at)
+    or (old.ended_at is not null and new.state = old.state
+        and (old.settled_by, old.released_by, old.release_rank, old.ended_at) is distinct from (new.settled_by, new.released_by, new.release_rank, new.ended_at)))
   execute function payonce.effects_frozen();
 create trigger effects_kept before delete on payonce.effects
   for each row execute function payonce.refuse_change();
@@ -398,6 +456,15 @@ begin
   where (s.type, s.id) in (select subject_type, subject_id from added) order by s.type, s.id for share;
   if exists (select 1 from payonce.subjects s join added a on s.type = a.subject_type and s.id = a.subject_id where s.closed_at is not null) then
     raise exception 'this subject was told its end: no effect ever again' using errcode = 'P0B13', constraint = 'effects_subject_closed';
+  end if;
+  -- A successor differs in identity and rail parameters only (design §1, 7), and tries are numbered without gaps.
+  if exists (select 1 from added where seq <> 1) and exists (
+    select 1 from added a
+    left join payonce.effects p on p.subject_type = a.subject_type and p.subject_id = a.subject_id and p.seq = a.seq - 1
+    where a.seq > 1
+      and (p.id is null
+           or (p.partner_id, p.asset_id, p.amount, p.destination, p.wallet, p.call) is distinct from (a.partner_id, a.asset_id, a.amount, a.destination, a.wallet, a.call))) then
+    raise exception 'a successor is its predecessor again' using errcode = 'P0B18', constraint = 'effects_successor_same';
   end if;
   insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
   select id, 1, null, state, 'intended', 0 from added;
@@ -453,11 +520,11 @@ begin
     raise exception 'effect % is not sealed: nothing can be signed', new.effect_id using errcode = 'P0B16', constraint = 'effect_variants_sealed';
   end if;
   if new.kind = 'cancel' then
-    if new.to_address <> sealed.signer or new.value <> 0 or new.data not in ('0x', '') then
+    if new.to_address is distinct from sealed.signer or new.value <> 0 or new.data not in ('0x', '') then
       raise exception 'a cancel is a self-transfer of nothing' using errcode = 'P0B17', constraint = 'effect_variants_cancel';
     end if;
   else
-    if new.to_address <> sealed.body ->> 'to' or new.value <> (sealed.body ->> 'value')::numeric or new.data <> sealed.body ->> 'data' then
+    if (new.to_address, new.value, new.data) is distinct from (sealed.body ->> 'to', (sealed.body ->> 'value')::numeric, sealed.body ->> 'data') then
       raise exception 'a variant keeps to, value and data of the seal' using errcode = 'P0B17', constraint = 'effect_variants_payload';
     end if;
     if exists (select 1 from payonce.effect_variants v where v.effect_id = new.effect_id and v.kind = 'cancel') then
@@ -478,6 +545,8 @@ create table payonce.returns (
   at timestamptz not null default payonce.now(),
   constraint returns_once unique (effect_id, provider_return_id)
 );
+create trigger returns_append_only before update or delete on payonce.returns
+  for each row execute function payonce.refuse_change();
 
 create table payonce.case_notes (
   id bigint generated always as identity primary key,

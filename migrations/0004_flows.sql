@@ -56,6 +56,12 @@ create table payonce.addresses (
   check (kind <> 'DEPOSIT' or partner_id is not null)
 );
 create index addresses_partner on payonce.addresses (partner_id, id) where partner_id is not null;
+-- Whose an address is decides whom a deposit is credited to.
+create trigger addresses_frozen before update of chain, address, partner_id on payonce.addresses
+  for each row when ((old.chain, old.address, old.partner_id) is distinct from (new.chain, new.address, new.partner_id))
+  execute function payonce.refuse_change();
+create trigger addresses_kept before delete on payonce.addresses
+  for each row execute function payonce.refuse_change();
 
 create table payonce.withdrawals (
   id text primary key,
@@ -114,9 +120,11 @@ create index chain_transfers_open on payonce.chain_transfers (chain, block_numbe
 create function payonce.chain_transfers_guard() returns trigger
 language plpgsql as $$
 begin
-  if tg_op = 'DELETE' or (old.chain, old.tx_hash, old.position, old.asset_id, old.from_address, old.to_address, old.amount)
-     is distinct from (new.chain, new.tx_hash, new.position, new.asset_id, new.from_address, new.to_address, new.amount)
-     or (old.final_at is not null and new.final_at is null) then
+  -- Before finality a transaction may be mined again and then move other money at the same place; after it nothing changes.
+  if tg_op = 'DELETE' or (old.chain, old.tx_hash, old.position) is distinct from (new.chain, new.tx_hash, new.position)
+     or (old.final_at is not null
+         and (old.asset_id, old.from_address, old.to_address, old.amount, new.final_at is null)
+             is distinct from (new.asset_id, new.from_address, new.to_address, new.amount, false)) then
     raise exception 'chain transfer % is frozen', old.id using errcode = 'P0C01', constraint = 'chain_transfers_frozen';
   end if;
   return new;
@@ -149,6 +157,8 @@ create table payonce.deposit_edges (
 );
 insert into payonce.deposit_edges values
   ('detected', 'credited'), ('detected', 'vanished'), ('vanished', 'detected'), ('vanished', 'credited'), ('credited', 'reversed');
+create trigger deposit_edges_append_only before insert or update or delete or truncate on payonce.deposit_edges
+  for each statement execute function payonce.refuse_change();
 create function payonce.deposits_guard() returns trigger
 language plpgsql as $$
 begin
@@ -159,6 +169,18 @@ begin
 end $$;
 create trigger deposits_guard before update of state on payonce.deposits
   for each row execute function payonce.deposits_guard();
+-- Whose it is never changes; how much it is, not once it is credited.
+create function payonce.deposits_frozen() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'deposit % is frozen', old.id using errcode = 'P0C03', constraint = 'deposits_frozen';
+end $$;
+create trigger deposits_frozen before update on payonce.deposits
+  for each row when (
+    (old.id, old.transfer_id, old.partner_id, old.address_id, old.asset_id, old.detected_at)
+    is distinct from (new.id, new.transfer_id, new.partner_id, new.address_id, new.asset_id, new.detected_at)
+    or (old.credited_at is not null and (old.amount, old.fee, old.credited_at) is distinct from (new.amount, new.fee, new.credited_at)))
+  execute function payonce.deposits_frozen();
 create trigger deposits_kept before delete on payonce.deposits
   for each row execute function payonce.refuse_change();
 
@@ -226,7 +248,7 @@ create table payonce.deliveries (
   constraint deliveries_once unique (event_id, endpoint_id),
   check ((state = 'waiting') = (ended_at is null))
 ) with (fillfactor = 70);
-create index deliveries_queue on payonce.deliveries (next_at, id) where state = 'waiting';
+create index deliveries_queue on payonce.deliveries (endpoint_id, next_at, id) where state = 'waiting';
 create index deliveries_order on payonce.deliveries (endpoint_id, subject_type, subject_id, sequence) where state = 'waiting';
 
 -- A delivery row for each endpoint of the partner, in the event's own statement: an event cannot be forgotten.
@@ -282,3 +304,17 @@ cross join lateral (
   select e.contradicted_at is not null or exists (
     select 1 from payonce.cases k join payonce.effects x on x.id = k.effect_id
     where x.subject_type = 'withdrawal' and x.subject_id = w.id and k.closed_at is null) as open_case) c;
+
+-- TRUNCATE fires no row trigger: no table that says what happened can be emptied (the ledger's own are in 0001).
+do $$
+declare
+  kept text;
+begin
+  foreach kept in array array[
+    'partners', 'assets', 'holds', 'subjects', 'signers', 'effects', 'effect_history', 'effect_answers', 'effect_evidence', 'effect_variants',
+    'operators', 'cases', 'case_notes', 'proposals', 'returns', 'audit_log', 'audit_head', 'idempotency_keys', 'addresses', 'withdrawals',
+    'day_totals', 'chain_transfers', 'deposits', 'events', 'endpoints', 'deliveries', 'inbox'] loop
+    execute format(
+      'create trigger %I before truncate on payonce.%I for each statement execute function payonce.refuse_change()', kept || '_no_truncate', kept);
+  end loop;
+end $$;

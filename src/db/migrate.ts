@@ -32,7 +32,10 @@ export function readMigrations(folder = FOLDER): Migration[] {
 }
 
 /** Brings the schema `payonce` up to date. `test` marks a new database as one whose clock tests may shift. */
-export async function migrate(url: string, options: { test?: boolean; folder?: string } = {}): Promise<{ applied: string[] }> {
+export async function migrate(
+  url: string,
+  options: { test?: boolean; folder?: string } = {},
+): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: url, application_name: 'payonce-migrate' });
   client.on('error', () => {});
   await client.connect();
@@ -69,7 +72,10 @@ async function applyOne(client: pg.Client, migration: Migration): Promise<boolea
       [migration.id, migration.checksum],
     );
     if (inserted.rowCount === 0) {
-      const { rows } = await client.query<{ checksum: string }>('select checksum from payonce.migrations where id = $1', [migration.id]);
+      const { rows } = await client.query<{ checksum: string }>(
+        'select checksum from payonce.migrations where id = $1',
+        [migration.id],
+      );
       await client.query('rollback');
       if (rows[0]?.checksum !== migration.checksum) {
         throw new PayonceError('PO_DB_SCHEMA', { detail: `migration ${migration.id} was edited after it was applied` });
@@ -78,7 +84,8 @@ async function applyOne(client: pg.Client, migration: Migration): Promise<boolea
     }
     await client.query(migration.sql);
     const done = await client.query('commit');
-    if (done.command !== 'COMMIT') throw new PayonceError('PO_DB_SCHEMA', { detail: `migration ${migration.id} did not commit` });
+    if (done.command !== 'COMMIT')
+      throw new PayonceError('PO_DB_SCHEMA', { detail: `migration ${migration.id} did not commit` });
     return true;
   } catch (error) {
     await client.query('rollback').catch(() => {});
@@ -91,7 +98,9 @@ async function refuseNewer(client: pg.Client, folder?: string): Promise<void> {
   const { rows } = await client.query<{ id: string }>('select id from payonce.migrations order by id');
   const newer = rows.map((row) => row.id).filter((id) => !known.has(id));
   if (newer.length > 0) {
-    throw new PayonceError('PO_DB_SCHEMA', { detail: `the database has migrations that this version does not know: ${newer.join(', ')}` });
+    throw new PayonceError('PO_DB_SCHEMA', {
+      detail: `the database has migrations that this version does not know: ${newer.join(', ')}`,
+    });
   }
 }
 
@@ -101,9 +110,14 @@ export async function schemaFits(url: string): Promise<boolean> {
   client.on('error', () => {});
   await client.connect();
   try {
-    const { rows } = await client.query<{ id: string; checksum: string }>('select id, checksum from payonce.migrations order by id');
+    const { rows } = await client.query<{ id: string; checksum: string }>(
+      'select id, checksum from payonce.migrations order by id',
+    );
     const wanted = readMigrations();
-    return rows.length === wanted.length && wanted.every((one, index) => rows[index]?.id === one.id && rows[index]?.checksum === one.checksum);
+    return (
+      rows.length === wanted.length &&
+      wanted.every((one, index) => rows[index]?.id === one.id && rows[index]?.checksum === one.checksum)
+    );
   } catch {
     return false;
   } finally {
