@@ -1,0 +1,170 @@
+/** Cases: what could not be proved, with all that is known, and the safe verbs of two persons. */
+import { type Command, Option } from 'commander';
+import { type ListedCase, listCases } from '../audit/case-list.ts';
+import { type CaseStory, readCase } from '../audit/case-story.ts';
+import { approve, note, propose, type Verb, VERBS } from '../engine/adjudicate.ts';
+import { needOperator } from '../engine/administration.ts';
+import { CASE_KINDS, type CaseKind } from '../engine/cases.ts';
+import { PayonceError } from '../kernel/errors.ts';
+import { argument, type Bind } from './binding.ts';
+import type { CliDeps } from './deps.ts';
+import { age, cut, EXIT, facts, heading, moment, paint, printable, table } from './output.ts';
+import { effectText, eventsText, peopleText } from './story-text.ts';
+
+const SEVERITIES: Readonly<Record<number, string>> = { 1: 'when you can', 2: 'today', 3: 'now' };
+const LISTED_MAX = 200;
+const SUMMARY_CHARACTERS_MAX = 90;
+
+/** What usually decides a case of this kind; the verbs are safe in any order. */
+const NEXT: Readonly<Record<CaseKind, string>> = {
+  undecided: 'look again (effect look), ask again with the same identity (effect ask); on a chain also bump or cancel.',
+  contradiction:
+    'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
+  books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
+  moved_otherwise: 'look at the transaction on the chain; two persons say "settled" if the receiver has the money.',
+  signer_quarantined: 'match every foreign transaction of the wallet on the chain, then: wallet release.',
+  plan_fails: 'see what the simulation says (effect show); fund the wallet or cancel the withdrawal.',
+  told_failed: 'the partner was told "failed" and it moved: speak with the partner before anything else.',
+  broken_finality: 'the chain took back what was final: compare nodes; two persons may "unwind".',
+  after_release: 'it did not happen; decide with the partner: a new withdrawal is a new intent.',
+  unmatched_inbound: 'see the event in the inbox; close it by two persons when it is explained.',
+  unknown_movement: 'find out who moved it; a leaked key means: quarantine, move the funds.',
+  deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
+  database_changed: 'make sure that no commit is missing, then: database sign-off.',
+};
+
+export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): void {
+  const parent = program.command('case').description('what a person must decide, with the evidence');
+
+  bind<{ all?: boolean; open?: boolean }>(
+    parent
+      .command('list')
+      .description('open cases, the most urgent first')
+      .addOption(new Option('--open', 'only open ones (the default)').conflicts('all'))
+      .option('--all', 'closed ones too'),
+    async (_args, { all }) => {
+      const cases = await deps.withDatabase(({ pool }) => listCases(pool, { all: all === true, limit: LISTED_MAX }));
+      const rows = cases.map((one) => [
+        one.id,
+        one.closed_at === null ? urgency(one) : paint('dim', 'closed'),
+        age(one.age_seconds),
+        one.kind,
+        one.amount === null ? null : `${one.amount} ${one.asset ?? ''}`,
+        one.effect_id,
+        one.open_proposals === 0 ? null : `${one.open_proposals} open`,
+        cut(printable(one.summary), SUMMARY_CHARACTERS_MAX),
+      ]);
+      return {
+        json: { cases },
+        text: table(
+          ['CASE', 'LOOK', 'AGE', 'KIND', 'AT RISK', 'EFFECT', 'PROPOSALS', 'SUMMARY'],
+          rows,
+          all === true ? 'No case at all.' : 'No open case.',
+        ),
+      };
+    },
+  );
+
+  bind(parent.command('show <case>').description('the whole story of a case'), async (args) => {
+    const one = await deps.withDatabase(({ pool }) => readCase(pool, argument(args, 0)));
+    return { json: one, text: caseText(one) };
+  });
+
+  bind(
+    parent.command('note <case> <text...>').description('leave a remark for whoever looks next (operator)'),
+    async (args) => {
+      const [id, text] = [argument(args, 0), args.slice(1).join(' ')];
+      await deps.withEngine(async ({ engine, operatorKey }) =>
+        note(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, text),
+      );
+      return { json: { case_id: id, note: text }, text: `Noted on ${id}.` };
+    },
+  );
+
+  bind<{ reason: string; evidence?: string }>(
+    parent
+      .command('propose <case> <verb>')
+      .description(`propose to a second person: ${VERBS.join(', ')} (operator)`)
+      .requiredOption('--reason <text>', 'what you saw, and where')
+      .option('--evidence <id>', 'strike: the piece of evidence')
+      .addHelpText(
+        'after',
+        `
+settled  it moved, we saw it           absent  it did not, and the rail cannot tell
+strike   one named word was wrong      close   nothing is left to do
+unwind   it was booked and never happened`,
+      ),
+    async (args, { reason, evidence }) => {
+      const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
+      if (verb === 'strike' && evidence === undefined)
+        throw new PayonceError('PO_REQUEST_INVALID', { detail: 'strike needs --evidence ID (see payonce case show)' });
+      const made = await deps.withEngine(async ({ engine, operatorKey }) =>
+        propose(
+          engine,
+          await needOperator(engine.pool, operatorKey, 'operator'),
+          id,
+          verb,
+          evidence === undefined ? { reason } : { reason, evidenceId: evidence },
+        ),
+      );
+      return {
+        json: { proposal_id: made.proposalId, case_id: id, verb, evidence_version: made.evidenceVersion },
+        text: `Proposed "${verb}" as ${paint('bold', made.proposalId)}, on evidence version ${made.evidenceVersion}.\nNext: another person (approver) reads the case and runs: payonce case approve ${made.proposalId}`,
+      };
+    },
+  );
+
+  bind(
+    parent
+      .command('approve <proposal>')
+      .description('carry out what another person proposed, if the evidence is still what they saw (approver)'),
+    async (args) => {
+      const id = argument(args, 0);
+      const approval = await deps.withEngine(async ({ engine, operatorKey }) =>
+        approve(engine, await needOperator(engine.pool, operatorKey, 'approver'), id),
+      );
+      if (approval.outcome === 'done')
+        return { json: { proposal_id: id, ...approval }, text: `Done: ${printable(approval.did)}.` };
+      return {
+        json: { proposal_id: id, ...approval },
+        text: `Void, nothing was done: ${printable(approval.why)}.\nNext: read the case again (payonce case show) and propose anew.`,
+        exit: EXIT.conflict,
+      };
+    },
+  );
+}
+
+function urgency(one: ListedCase): string {
+  const word = SEVERITIES[one.severity] ?? String(one.severity);
+  return one.severity === 3 ? paint('red', word) : one.severity === 2 ? paint('yellow', word) : word;
+}
+
+function readVerb(text: string): Verb {
+  const verb = VERBS.find((one) => one === text);
+  if (verb === undefined)
+    throw new PayonceError('PO_REQUEST_INVALID', {
+      detail: `There is no verb "${text}"; there are: ${VERBS.join(', ')}`,
+    });
+  return verb;
+}
+
+function caseText(one: CaseStory): string {
+  const kind = CASE_KINDS[one.kind as CaseKind] as string | undefined;
+  const next = NEXT[one.kind as CaseKind] as string | undefined;
+  return [
+    paint('bold', `Case ${one.id}: ${one.kind}`),
+    facts([
+      ['means', kind ?? null],
+      ['look', one.closed_at === null ? urgency(one) : null],
+      ['open since', `${moment(one.opened_at) ?? '-'} (${age(one.age_seconds)})`],
+      ['closed', one.closed_at === null ? null : `${moment(one.closed_at) ?? '-'}: ${printable(one.closed_how ?? '')}`],
+      ['at risk', one.amount === null ? null : `${one.amount} ${one.asset ?? ''}`],
+      ['partner', one.partner_id],
+      ['about', one.subject],
+      ['summary', printable(one.summary)],
+      ['next', one.closed_at === null ? (next ?? null) : null],
+    ]),
+    peopleText(one),
+    ...(one.effect === null ? [] : [heading('The effect'), effectText(one.effect), eventsText(one.events)]),
+  ].join('\n');
+}

@@ -1,0 +1,190 @@
+/** What people stop and let go on: wallets, rails, and a database that changed. */
+import type { Command } from 'commander';
+import { auditAct } from '../engine/administration.ts';
+import {
+  listRails,
+  listWallets,
+  loadCustody,
+  needWallet,
+  releaseWallet,
+  resumeRail,
+  signOffDatabase,
+  stopRail,
+} from '../engine/stops.ts';
+import { PayonceError } from '../kernel/errors.ts';
+import { formatUnits } from '../kernel/money.ts';
+import { argument, type Bind } from './binding.ts';
+import type { CliDeps, Wired } from './deps.ts';
+import { EXIT, moment, paint, printable, table } from './output.ts';
+
+export function addControlCommands(program: Command, bind: Bind, deps: CliDeps): void {
+  addWalletCommands(program.command('wallet').description('what signs and pays'), bind, deps);
+  addRailCommands(program.command('rail').description('the ways money takes'), bind, deps);
+  bind<{ reason: string }>(
+    program
+      .command('database')
+      .description('the database itself')
+      .command('sign-off')
+      .description('after a fail-over or a restore: say that no commit is missing, and let seals go on (admin)')
+      .requiredOption('--reason <text>', 'how you made sure; it stands in the audit log'),
+    async (_args, { reason }) => {
+      const done = await deps.withDatabase(({ pool, operatorKey }) =>
+        pool.tx('database sign-off', (tx) => signOffDatabase(tx, operatorKey, reason)),
+      );
+      const resumed = done.resumed.length === 0 ? '' : ` Going on: ${done.resumed.join(', ')}.`;
+      return {
+        json: done,
+        text:
+          done.outcome === 'signed_off'
+            ? `Signed off: system ${done.marks?.system_identifier ?? '?'}, timeline ${done.marks?.timeline ?? '?'}.${resumed}`
+            : 'This is the database that was signed off: nothing to do.',
+      };
+    },
+  );
+}
+
+function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
+  bind(wallet.command('list').description('wallets, their sequence, and what waits on them'), async () => {
+    const { wallets, custody } = await deps.withDatabase(async ({ pool }) => ({
+      wallets: await listWallets(pool),
+      custody: await loadCustody(pool),
+    }));
+    const shown = wallets.map((one) => ({
+      ...one,
+      in_the_books: custody
+        .filter((held) => held.address === one.address)
+        .map((held) => ({ asset: held.asset, amount: formatUnits(held.held, held.decimals) })),
+    }));
+    const rows = shown.map((one) => [
+      one.rail,
+      one.address,
+      one.next_nonce.toString(),
+      String(one.unmined),
+      String(one.pending),
+      one.in_the_books.map((held) => `${held.amount} ${held.asset}`).join(', '),
+      one.quarantined_at === null
+        ? null
+        : paint('red', `since ${moment(one.quarantined_at) ?? '?'}: ${printable(one.quarantine_reason ?? '')}`),
+    ]);
+    return {
+      json: { wallets: shown },
+      text: table(
+        ['RAIL', 'WALLET', 'NEXT NONCE', 'UNMINED', 'WAITING', 'IN THE BOOKS', 'QUARANTINE'],
+        rows,
+        'No wallet yet: the wallets of PAYONCE_CONFIG are registered when a worker first reaches their chain.',
+      ),
+    };
+  });
+  bind(wallet.command('create').description('make a key in the keystore and tell its address (admin)'), async () => {
+    const address = await deps.withDatabase(async ({ pool, operatorKey }) => {
+      // Asked before the key is made, written down after: a key file that nobody may have made would stay.
+      await pool.tx('wallet create', (tx) => auditAct(tx, operatorKey, 'wallet.asked', 'keystore', {}));
+      const made = await deps.createWallet();
+      await pool.tx('wallet create', (tx) => auditAct(tx, operatorKey, 'wallet.created', made, {}));
+      return made;
+    });
+    return {
+      json: { address },
+      text: `Made ${paint('bold', address)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it as "wallet" of an asset in the file of PAYONCE_CONFIG, fund it with coin for gas, restart.`,
+    };
+  });
+  bind(
+    wallet
+      .command('release <rail> <address>')
+      .description('end a quarantine (approver): every foreign transfer of this wallet has been matched'),
+    async (args) => {
+      const [rail, asked] = [argument(args, 0), argument(args, 1)];
+      const { outcome, address, nonceHead } = await deps.withEngine(async (wired) => {
+        const address = /^0x/i.test(asked) ? asked.toLowerCase() : asked;
+        const nonceHead = await askNonce(wired, rail, address);
+        const outcome = await wired.pool.tx('wallet release', (tx) =>
+          releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead }),
+        );
+        return { outcome, address, nonceHead };
+      });
+      return {
+        json: { rail, address, outcome, nonce_head: nonceHead },
+        text:
+          outcome === 'released'
+            ? `Released ${address}: it seals again, from nonce ${nonceHead} on at the earliest.`
+            : `${address} is not in quarantine.`,
+        exit: outcome === 'released' ? EXIT.ok : EXIT.conflict,
+      };
+    },
+  );
+}
+
+/** The chain's own count, read now: no used place may be given out again. */
+async function askNonce({ engine, pool }: Wired, name: string, address: string): Promise<bigint> {
+  await needWallet(pool, name, address);
+  const rail = engine.rails.get(name);
+  if (rail?.survey === undefined) {
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: `Rail ${name} is not configured here, so its chain cannot be asked: set PAYONCE_CONFIG to the file that has it`,
+    });
+  }
+  const [survey] = await rail.survey([address]);
+  if (survey === undefined || survey.nonceHead === null)
+    throw new PayonceError('PO_BUSY', {
+      detail: `No node of ${name} tells the nonce of ${address}: nothing was changed`,
+    });
+  return survey.nonceHead;
+}
+
+function addRailCommands(rail: Command, bind: Bind, deps: CliDeps): void {
+  bind(rail.command('list').description('rails, and whether they seal anything new'), async () => {
+    const rails = await deps.withDatabase(({ pool }) => listRails(pool));
+    const rows = rails.map((one) => [
+      one.name,
+      String(one.pending),
+      String(one.sealed),
+      one.seals_stopped_at === null
+        ? paint('green', 'seals')
+        : paint(
+            'red',
+            `stopped since ${moment(one.seals_stopped_at) ?? '?'}: ${printable(one.seals_stopped_reason ?? '')}`,
+          ),
+    ]);
+    return {
+      json: { rails },
+      text: table(['RAIL', 'PENDING', 'SEALED', 'NEW SEALS'], rows, 'No rail yet: set PAYONCE_CONFIG.'),
+    };
+  });
+  bind<{ reason: string }>(
+    rail
+      .command('stop <name>')
+      .description('seal nothing new from now on (operator); what is sealed is still followed')
+      .requiredOption('--reason <text>', 'why; people and the audit log see it'),
+    async (args, { reason }) => {
+      const name = argument(args, 0);
+      const done = await deps.withDatabase(({ pool, operatorKey }) =>
+        pool.tx('rail stop', (tx) => stopRail(tx, operatorKey, name, reason)),
+      );
+      return {
+        json: { name, ...done },
+        text:
+          done.outcome === 'stopped'
+            ? `Stopped ${name}: nothing new is sealed. What is sealed is looked at, sent again and settled as before.`
+            : `${name} is stopped already: ${printable(done.reason)}`,
+      };
+    },
+  );
+  bind(
+    rail
+      .command('resume <name>')
+      .description('let seals go on (one admin is enough: it sends nothing by itself, and the audit log names them)'),
+    async (args) => {
+      const name = argument(args, 0);
+      const done = await deps.withDatabase(({ pool, operatorKey }) =>
+        pool.tx('rail resume', (tx) => resumeRail(tx, operatorKey, name)),
+      );
+      return {
+        json: { name, ...done },
+        text:
+          done.outcome === 'resumed'
+            ? `${name} seals again. It had been stopped for: ${printable(done.reason ?? '')}`
+            : `${name} was not stopped.`,
+      };
+    },
+  );
+}

@@ -1,0 +1,59 @@
+/**
+ * The command line: reads what was asked, calls what does it, and shows the answer.
+ *
+ * Promises: every command answers with tables and sentences, or with one JSON document on stdout with `--json`; errors go to
+ * stderr with what to do next; exit codes are 0 done · 1 failed, or something was found broken · 2 usage or a broken
+ * configuration · 3 no such thing · 4 conflict (busy, stale, void, too late) · 5 whether it was stored is not known.
+ * Never: a rule about money. It has no verb that the engine does not have: no retry, no force. A secret is shown once, where
+ * it is made.
+ */
+import { Command, CommanderError } from 'commander';
+import type { Act, Bind } from './binding.ts';
+import { addCaseCommands } from './case-commands.ts';
+import { addCheckCommands } from './check-commands.ts';
+import { addControlCommands } from './control-commands.ts';
+import type { CliDeps } from './deps.ts';
+import { addEffectCommands } from './effect-commands.ts';
+import { tellFault } from './faults.ts';
+import { EXIT, toJsonText } from './output.ts';
+import { addPeopleCommands } from './people-commands.ts';
+import { addRunCommands } from './run-commands.ts';
+
+export type { CliDeps } from './deps.ts';
+
+/** Answers the exit code. */
+export async function runCli(argv: readonly string[], deps: CliDeps): Promise<number> {
+  let exit: number = EXIT.ok;
+  const bind: Bind = <Options>(command: Command, act: Act<Options>) => {
+    command.option('--json', 'print one JSON document').action(async () => {
+      const isJson = command.opts<{ json?: boolean }>().json === true;
+      const report = await act(command.args, command.opts() as Options);
+      process.stdout.write(`${isJson ? toJsonText(report.json) : report.text}\n`);
+      exit = report.exit ?? EXIT.ok;
+    });
+  };
+  const program = new Command('payonce')
+    .description('Money that Payonce sends moves once or not at all.')
+    .version(deps.version, '--version', 'print the version')
+    .showSuggestionAfterError()
+    .exitOverride();
+  addRunCommands(program, bind, deps);
+  addPeopleCommands(program, bind, deps);
+  addCaseCommands(program, bind, deps);
+  addEffectCommands(program, bind, deps);
+  addControlCommands(program, bind, deps);
+  addCheckCommands(program, bind, deps);
+  program.addHelpText(
+    'after',
+    `
+Exit codes: 0 done · 1 failed or found broken · 2 usage or configuration · 3 no such thing · 4 conflict · 5 outcome unknown
+Settings are environment variables: payonce config --reference`,
+  );
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return exit;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    return tellFault(error, argv.includes('--json'));
+  }
+}

@@ -1,0 +1,189 @@
+/** A story as people read it, from what was meant to what came of it. What strangers answered is cut and made harmless. */
+import type { CaseStory } from '../audit/case-story.ts';
+import type { EffectStory, StoryAnswer, StoryEvent, StoryEvidence } from '../audit/story.ts';
+import { bytesText, cut, facts, heading, moment, paint, printable, table } from './output.ts';
+
+/** Enough to see what kind of answer it was. */
+const ANSWER_CHARACTERS_MAX = 400;
+const JSON_CHARACTERS_MAX = 800;
+
+const STATE_WORDS: Readonly<Record<string, string>> = {
+  PENDING: 'PENDING: nothing has left',
+  SEALED: 'SEALED: it may have left; only the same identity may leave again',
+  SETTLED: 'SETTLED: it happened',
+  RELEASED: 'RELEASED: it did not happen, and the proof is below',
+};
+
+export function effectText(one: EffectStory): string {
+  return [
+    paint('bold', `Effect ${one.id}: ${one.amount} ${one.asset} to ${one.destination}`),
+    facts([
+      ['state', STATE_WORDS[one.state] ?? one.state],
+      ['for', `${one.subject_type} ${one.subject_id}, try ${one.attempt}, partner ${one.partner_id}`],
+      ['rail', `${one.rail}, from wallet ${one.wallet}${one.signer === one.wallet ? '' : `, signed by ${one.signer}`}`],
+      ['lane', one.lane],
+      ['hold', one.hold === null ? null : `${one.hold.key} (${one.hold.state})`],
+      ['waits for', one.wait_reason === null ? null : printable(one.wait_reason)],
+      ['failures', one.failures === 0 ? null : `${one.failures} in a row`],
+      ['next look', one.end === null ? moment(one.next_at) : null],
+      ['wish', one.wanted],
+      ['in a block', moment(one.included_at)],
+      ['accepted as', one.accepted_object],
+      ['contradicted', moment(one.contradicted_at)],
+      ['re-opened', one.reopens === 0 ? null : `${one.reopens} times`],
+      ['evidence', `version ${one.evidence_version}, ${one.testimonies} testimonies`],
+    ]),
+    ...sealText(one),
+    heading('What happened to it'),
+    table(
+      ['AT', 'STATE', 'BECAUSE'],
+      one.history.map((line) => [moment(line.at), line.to_state, line.reason]),
+    ),
+    ...answersText(one.answers),
+    ...evidenceText(one.evidence, one.end?.evidence_id ?? null),
+    heading('Booked'),
+    table(
+      ['POSTING', 'KEY', 'ENTRIES', 'AT'],
+      one.postings.map((posting) => [
+        posting.id,
+        posting.key,
+        posting.entries.map((entry) => `${entry.account} ${entry.amount} ${entry.asset}`).join(' · '),
+        moment(posting.created_at),
+      ]),
+      'Nothing.',
+    ),
+  ].join('\n');
+}
+
+function sealText({ seal, variants }: EffectStory): string[] {
+  if (seal === null) return [heading('Seal'), 'Not sealed: nothing can have left.'];
+  return [
+    heading('Seal'),
+    facts([
+      ['identity', seal.identity],
+      ['nonce', seal.nonce],
+      ['sealed', moment(seal.sealed_at)],
+      ['bytes', cut(printable(bytesText(Buffer.from(seal.payload, 'base64'))), JSON_CHARACTERS_MAX)],
+      ['success is', cut(printable(JSON.stringify(seal.expect)), JSON_CHARACTERS_MAX)],
+      [
+        'sends',
+        `${seal.send_count}, last ${moment(seal.last_sent_at) ?? 'never'}, allowed until ${moment(seal.send_by) ?? '-'}`,
+      ],
+      ['stopped', seal.no_send ? 'it is looked at and never sent again' : null],
+    ]),
+    ...(variants.length === 0
+      ? []
+      : [
+          table(
+            ['SIGNED', 'HASH', 'MAX FEE', 'PRIORITY', 'GAS LIMIT', 'AT'],
+            variants.map((one) => [
+              one.kind,
+              one.hash,
+              one.max_fee.toString(),
+              one.max_priority_fee.toString(),
+              one.gas_limit.toString(),
+              moment(one.signed_at),
+            ]),
+          ),
+        ]),
+  ];
+}
+
+function answersText(answers: readonly StoryAnswer[]): string[] {
+  if (answers.length === 0) return [heading('Asked and answered'), 'Nothing was sent or asked yet.'];
+  return [
+    heading('Asked and answered'),
+    ...answers.flatMap((one) => [
+      [
+        moment(one.received_at),
+        paint('bold', one.operation === 'send' ? `send ${one.send_number}` : 'look'),
+        `${one.source} (${one.operator})`,
+        one.reach.replaceAll('_', ' '),
+        one.status === null ? '' : `HTTP ${one.status}`,
+        one.repeats === 1 ? '' : `${one.repeats} times, last ${moment(one.last_received_at) ?? '-'}`,
+      ]
+        .filter((part) => part !== '')
+        .join('  '),
+      `  ${paint('dim', 'got ')} ${cut(printable(one.body), ANSWER_CHARACTERS_MAX)}`,
+      `  ${paint('dim', 'read')} as ${one.read_as ?? 'not read yet'}: ${printable(one.why ?? '')}`,
+    ]),
+  ];
+}
+
+function evidenceText(evidence: readonly StoryEvidence[], decidedBy: string | null): string[] {
+  const lines = (says: StoryEvidence['says']): (string | null)[][] =>
+    evidence
+      .filter((one) => one.says === says)
+      .map((one) => [
+        one.id,
+        one.kind,
+        one.rank,
+        `${one.source} (${one.operator})`,
+        moment(one.at),
+        [
+          one.id === decidedBy ? paint('bold', 'decided it:') : '',
+          one.struck_at === null ? '' : paint('dim', 'struck:'),
+          cut(printable(one.detail), ANSWER_CHARACTERS_MAX),
+        ]
+          .filter((part) => part !== '')
+          .join(' '),
+      ]);
+  const columns = ['EVIDENCE', 'KIND', 'RANK', 'FROM', 'AT', 'WHY'];
+  return [
+    heading('Evidence that it moved'),
+    table(columns, lines('yes'), 'None.'),
+    heading('Evidence that it did not'),
+    table(columns, lines('no'), 'None.'),
+    ...(lines('nothing').length === 0 ? [] : [heading('Answers that prove nothing'), table(columns, lines('nothing'))]),
+  ];
+}
+
+export function eventsText(events: readonly StoryEvent[]): string {
+  return [
+    heading('Told to the partner'),
+    table(
+      ['#', 'EVENT', 'AT', 'DELIVERED', 'WAITING', 'DEAD', 'ID'],
+      events.map((one) => [
+        one.sequence.toString(),
+        one.type,
+        moment(one.created_at),
+        String(one.delivered),
+        String(one.waiting),
+        String(one.dead),
+        one.event_id,
+      ]),
+      'Nothing.',
+    ),
+  ].join('\n');
+}
+
+export function peopleText(one: CaseStory): string {
+  return [
+    heading('Proposals'),
+    table(
+      ['PROPOSAL', 'VERB', 'STATE', 'BY', 'AT', 'ON EVIDENCE', 'SECOND PERSON', 'REASON'],
+      one.proposals.map((proposal) => [
+        proposal.id,
+        proposal.verb,
+        proposal.is_stale ? paint('red', 'stale') : proposal.state,
+        printable(proposal.proposed_by),
+        moment(proposal.proposed_at),
+        String(proposal.evidence_version),
+        proposal.approved_by === null ? null : printable(proposal.approved_by),
+        printable(reasonOf(proposal.detail)),
+      ]),
+      'None.',
+    ),
+    heading('Notes'),
+    table(
+      ['AT', 'BY', 'NOTE'],
+      one.notes.map((note) => [moment(note.at), printable(note.by), printable(note.note)]),
+      'None.',
+    ),
+  ].join('\n');
+}
+
+function reasonOf(detail: unknown): string {
+  const reason = typeof detail === 'object' && detail !== null && 'reason' in detail ? detail.reason : '';
+  return typeof reason === 'string' ? reason : '';
+}

@@ -1,0 +1,221 @@
+/**
+ * What people stop and let go on: a rail's new seals, a quarantined wallet, a database that is not the one that was signed
+ * off. A stop is one person's, at once; so is letting go on, with the reason in the audit log: it sends nothing by itself,
+ * each effect still goes through plan, seal and all guards. Looks, re-sends, bumps and cancels are never stopped.
+ * Lock order: rail rows, signer rows, cases; the audit head last.
+ */
+import type { Query, Tx } from '../db/pool.ts';
+import { PayonceError } from '../kernel/errors.ts';
+import { clearAlert } from './alerts.ts';
+import { needOperator } from './administration.ts';
+import { audit } from './audit-log.ts';
+import { liftQuarantine } from './quarantine.ts';
+
+/** How a stop after a fail-over begins (`checkDatabaseMarks`): only the sign-off ends such a stop. */
+const DATABASE_CHANGED = 'the database changed';
+
+const LIST_RAILS = `select r.name, r.seals_stopped_at, r.seals_stopped_reason,
+       (select count(*) from payonce.effects e where e.rail = r.name and e.state = 'PENDING')::int as pending,
+       (select count(*) from payonce.effects e where e.rail = r.name and e.state = 'SEALED')::int as sealed
+from payonce.rails r
+order by r.name`;
+
+export interface ListedRail {
+  readonly name: string;
+  readonly seals_stopped_at: Date | null;
+  readonly seals_stopped_reason: string | null;
+  readonly pending: number;
+  readonly sealed: number;
+}
+
+export async function listRails(query: Query): Promise<ListedRail[]> {
+  return (await query.query<ListedRail & Record<string, unknown>>(LIST_RAILS)).rows;
+}
+
+const LOCK_RAIL = `select seals_stopped_reason
+from payonce.rails
+where name = $1
+for no key update`;
+
+async function lockRail(tx: Tx, name: string): Promise<string | null> {
+  const row = (await tx.query<{ seals_stopped_reason: string | null }>(LOCK_RAIL, [name])).rows[0];
+  if (row === undefined) throw new PayonceError('PO_NOT_FOUND', { detail: `There is no rail ${name}` });
+  return row.seals_stopped_reason;
+}
+
+const STOP = `update payonce.rails
+set seals_stopped_at = payonce.now(), seals_stopped_reason = $2
+where name = $1`;
+
+/** No new seal on this rail from the next one on. A stop that stands keeps its first reason. */
+export async function stopRail(
+  tx: Tx,
+  key: string | null,
+  name: string,
+  reason: string,
+): Promise<{ outcome: 'stopped' | 'was_stopped'; reason: string }> {
+  const by = await needOperator(tx, key, 'operator');
+  const standing = await lockRail(tx, name);
+  if (standing !== null) return { outcome: 'was_stopped', reason: standing };
+  await tx.query(STOP, [name, reason]);
+  await audit(tx, by.id, 'rail.stopped', name, { reason });
+  return { outcome: 'stopped', reason };
+}
+
+const RESUME = `update payonce.rails
+set seals_stopped_at = null, seals_stopped_reason = null
+where name = $1`;
+
+export async function resumeRail(
+  tx: Tx,
+  key: string | null,
+  name: string,
+): Promise<{ outcome: 'resumed' | 'was_running'; reason: string | null }> {
+  const by = await needOperator(tx, key, 'admin');
+  const standing = await lockRail(tx, name);
+  if (standing === null) return { outcome: 'was_running', reason: null };
+  if (standing.startsWith(DATABASE_CHANGED)) {
+    throw new PayonceError('PO_EVIDENCE_REFUSED', {
+      detail: `${name} is stopped because ${standing}. Make sure that no commit is missing, then: payonce database sign-off --reason TEXT`,
+    });
+  }
+  await tx.query(RESUME, [name]);
+  await audit(tx, by.id, 'rail.resumed', name, { stoppedFor: standing });
+  return { outcome: 'resumed', reason: standing };
+}
+
+const STOP_ALL = `update payonce.rails
+set seals_stopped_at = payonce.now(), seals_stopped_reason = $1
+where seals_stopped_at is null
+returning name`;
+
+/** The machine's own stop, of every rail that still runs. */
+export async function stopAllRails(query: Query, reason: string): Promise<string[]> {
+  return (await query.query<{ name: string }>(STOP_ALL, [reason])).rows.map((row) => row.name);
+}
+
+const LIST_WALLETS = `select g.rail, g.address, g.label, g.next_nonce, g.quarantined_at, g.quarantine_reason,
+       (select count(*) from payonce.effects e
+        where e.rail = g.rail and e.signer = g.address and e.state = 'PENDING')::int as pending,
+       (select count(*) from payonce.effects e
+        where e.rail = g.rail and e.signer = g.address and e.state = 'SEALED' and e.included_at is null)::int as unmined
+from payonce.signers g
+order by g.rail, g.address`;
+
+const IN_THE_BOOKS = `select a.code, s.code as asset, s.decimals, -a.balance as held
+from payonce.accounts a
+join payonce.assets s on s.id = a.asset_id
+where a.code like 'custody:%'
+  and a.balance <> 0
+order by a.code, s.code`;
+
+export interface ListedWallet {
+  readonly rail: string;
+  readonly address: string;
+  readonly label: string;
+  readonly next_nonce: bigint;
+  readonly quarantined_at: Date | null;
+  readonly quarantine_reason: string | null;
+  readonly pending: number;
+  readonly unmined: number;
+}
+
+export async function listWallets(query: Query): Promise<ListedWallet[]> {
+  return (await query.query<ListedWallet & Record<string, unknown>>(LIST_WALLETS)).rows;
+}
+
+/** What our books say that the addresses hold; the chain may differ, which the invariants and the scanner tell. */
+export async function loadCustody(
+  query: Query,
+): Promise<{ address: string; asset: string; decimals: number; held: bigint }[]> {
+  const { rows } = await query.query<{ code: string; asset: string; decimals: number; held: bigint }>(IN_THE_BOOKS);
+  return rows.map((row) => ({ ...row, address: row.code.slice(row.code.lastIndexOf(':') + 1) }));
+}
+
+/** Wallets are never deleted: one that is here stays. */
+export async function needWallet(query: Query, rail: string, address: string): Promise<void> {
+  const known = await query.query('select 1 from payonce.signers where rail = $1 and address = $2', [rail, address]);
+  if (known.rowCount === 0)
+    throw new PayonceError('PO_NOT_FOUND', {
+      detail: `There is no wallet ${address} on ${rail} (payonce wallet list)`,
+    });
+}
+
+const CLOSE_QUARANTINE = `update payonce.cases
+set closed_at = payonce.now(), closed_how = $2
+where kind = 'signer_quarantined'
+  and subject_key = $1
+  and closed_at is null`;
+
+/**
+ * The wallet may seal again. `nonceHead` is what the chain shows now: places up to it are used, so none of them is given
+ * out. The person says by this that each foreign transfer has been matched.
+ */
+export async function releaseWallet(
+  tx: Tx,
+  key: string | null,
+  wallet: { readonly rail: string; readonly address: string; readonly nonceHead: bigint },
+): Promise<'released' | 'not_quarantined'> {
+  const by = await needOperator(tx, key, 'approver');
+  const { rail, address, nonceHead } = wallet;
+  await needWallet(tx, rail, address);
+  if ((await liftQuarantine(tx, rail, address, nonceHead)) === 'not_quarantined') return 'not_quarantined';
+  await tx.query(CLOSE_QUARANTINE, [`${rail}:${address}`, `released by ${by.name}`]);
+  await clearAlert(tx, 'signer_quarantined', `${rail}:${address}`);
+  await audit(tx, by.id, 'wallet.released', `${rail}:${address}`, { nonceHead: nonceHead.toString() });
+  return 'released';
+}
+
+const MARKS_NOW = `select (select system_identifier::text from pg_control_system()) as system_identifier,
+       (select timeline_id from pg_control_checkpoint()) as timeline`;
+const MARKS_KNOWN = `select system_identifier, timeline
+from payonce.database_marks`;
+const SIGN_OFF = `insert into payonce.database_marks (system_identifier, timeline)
+values ($1, $2)
+on conflict (one) do update
+set system_identifier = excluded.system_identifier, timeline = excluded.timeline, signed_at = payonce.now()`;
+const RESUME_AFTER_CHANGE = `update payonce.rails
+set seals_stopped_at = null, seals_stopped_reason = null
+where name = any (array(
+  select name from payonce.rails where seals_stopped_reason like $1 order by name for no key update))
+returning name`;
+const CLOSE_CHANGE = `update payonce.cases
+set closed_at = payonce.now(), closed_how = $1
+where kind = 'database_changed'
+  and closed_at is null`;
+
+export interface DatabaseMarks {
+  readonly system_identifier: string;
+  readonly timeline: number;
+}
+
+export async function readMarks(query: Query): Promise<{ now: DatabaseMarks | null; known: DatabaseMarks | null }> {
+  const now = (await query.query<DatabaseMarks & Record<string, unknown>>(MARKS_NOW)).rows[0];
+  const known = (await query.query<DatabaseMarks & Record<string, unknown>>(MARKS_KNOWN)).rows[0];
+  return { now: now ?? null, known: known ?? null };
+}
+
+export function areSameMarks(one: DatabaseMarks, other: DatabaseMarks): boolean {
+  return one.system_identifier === other.system_identifier && one.timeline === other.timeline;
+}
+
+/** A person says that this database lacks no commit whose effects have left. Its marks are kept and stopped rails go on. */
+export async function signOffDatabase(
+  tx: Tx,
+  key: string | null,
+  reason: string,
+): Promise<{ outcome: 'signed_off' | 'unchanged'; resumed: string[]; marks: DatabaseMarks | null }> {
+  const by = await needOperator(tx, key, 'admin');
+  const { now, known } = await readMarks(tx);
+  if (now === null) return { outcome: 'unchanged', resumed: [], marks: null };
+  const resumed = (await tx.query<{ name: string }>(RESUME_AFTER_CHANGE, [`${DATABASE_CHANGED}%`])).rows.map(
+    (row) => row.name,
+  );
+  if (known !== null && areSameMarks(now, known) && resumed.length === 0)
+    return { outcome: 'unchanged', resumed, marks: now };
+  await tx.query(SIGN_OFF, [now.system_identifier, now.timeline]);
+  await tx.query(CLOSE_CHANGE, [`signed off by ${by.name}: ${reason}`.slice(0, 1_000)]);
+  await clearAlert(tx, 'database_changed', 'database');
+  await audit(tx, by.id, 'database.signed_off', 'database', { reason, known, now, resumed });
+  return { outcome: 'signed_off', resumed, marks: now };
+}
