@@ -284,7 +284,7 @@ async function sendAll(
 }
 
 /** A reader that throws on an odd answer has read nothing: unreadable, never "no". */
-function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed: SealedEffect): Found['observation'] {
+export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed: SealedEffect): Found['observation'] {
   try {
     return rail.read(answer, sealed);
   } catch (error) {

@@ -43,6 +43,11 @@ export interface InboxWorkerOptions {
   readonly handlers: Readonly<Record<string, Handler>>;
   readonly people: People;
   readonly leaseMs?: number;
+  /**
+   * Reads the truth from the rail before the event is worked, with no transaction open (W10). What it finds is booked by
+   * its own transactions; if it throws, the event is kept and tried again.
+   */
+  readonly readTruth?: (event: InboxEvent) => Promise<void>;
 }
 
 export interface InboxWorker {
@@ -59,6 +64,7 @@ export function makeInboxWorker(options: InboxWorkerOptions): InboxWorker {
 
   async function workOne(event: InboxEvent): Promise<void> {
     try {
+      await options.readTruth?.(event);
       counts[await pool.tx('inbox work', (tx) => handle(tx, event))] += 1;
     } catch (error) {
       if (error instanceof TakenOver) {

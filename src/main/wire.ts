@@ -8,12 +8,13 @@ import { appendFileSync } from 'node:fs';
 import { makePool, type Pool } from '../db/pool.ts';
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import { openCase } from '../engine/cases.ts';
+import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
-import { makeChainMonitor } from '../inbox/chain-monitor.ts';
+import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
 import { makeReceiver, type Receiver } from '../inbox/receive.ts';
 import { type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
 import { makeIds } from '../kernel/ids.ts';
@@ -112,9 +113,16 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...(chain.agreeing === undefined ? {} : { agreeing: chain.agreeing }),
       ...(chain.scanOverlapBlocks === undefined ? {} : { overlapBlocks: BigInt(chain.scanOverlapBlocks) }),
       onUnknownOutbound: (tx, out) =>
-        quarantineSigners(tx, { makeId, log }, [
-          { rail: rail.name, signer: out.sender, reason: `${out.txHash} left it without a record` },
-        ]),
+        // Who signed may be another than the wallet that the money left (an allowance): both stop.
+        quarantineSigners(
+          tx,
+          { makeId, log },
+          [...new Set([out.sender, out.wallet])].map((signer) => ({
+            rail: rail.name,
+            signer,
+            reason: `${out.txHash} left ${out.wallet} without a record`,
+          })),
+        ),
     });
     return { config: chain, chain: name, coinAssetId: assetId(name, null), rail, scanner };
   });
@@ -130,6 +138,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     pool,
     log,
     handlers: Object.fromEntries(config.inbound.map((source) => [source.name, monitor])),
+    readTruth: (event) => confirmNamed(engine, mentionsIn(event).hashes),
     people: {
       openCase: (tx, one) => openCase(tx, makeId, one),
       raiseAlert: (tx, kind, key, message) => raiseAlert(tx, kind, key, message, log),
