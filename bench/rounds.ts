@@ -22,6 +22,20 @@ export interface BenchLine {
   readonly floor?: number;
 }
 
+/** A figure of its own, beside no peer: a cost per item, a ratio of our own two times. */
+export interface BenchCount {
+  readonly line: string;
+  readonly figure: number;
+  /** What it may be at most, where that is promised. */
+  readonly ceiling?: number;
+  readonly note?: string;
+}
+
+export interface BenchResult {
+  readonly lines: BenchLine[];
+  readonly counts: BenchCount[];
+}
+
 /** Runs `work` in so many loops at once until the time is over; answers the items a second. */
 export async function rate(callers: number, roundMs: number, work: () => Promise<void>): Promise<number> {
   const began = performance.now();
@@ -78,6 +92,14 @@ export function printLines(lines: readonly BenchLine[]): void {
       column === 0 || column === 3 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
     );
     console.log(cells.join('  ').trimEnd());
+  }
+}
+
+export function printCounts(counts: readonly BenchCount[]): void {
+  const width = Math.max(0, ...counts.map((count) => count.line.length));
+  for (const { line, figure, ceiling, note } of counts) {
+    const aim = ceiling === undefined ? '' : `${figure <= ceiling ? 'met' : 'MISSED'}: ≤ ${ceiling}`;
+    console.log([line.padEnd(width), figure.toFixed(3).padStart(8), aim, note ?? ''].join('  ').trimEnd());
   }
 }
 

@@ -11,12 +11,13 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/db/embedded.ts';
+import { benchEffects } from './effects.ts';
 import { benchPostings } from './postings.ts';
-import { type BenchLine, type BenchOptions, type Measured, printLines } from './rounds.ts';
+import { type BenchOptions, type BenchResult, type Measured, printCounts, printLines } from './rounds.ts';
 
-/** Lines (b), effects, and (c), the claim, join here with the engine. */
-const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) => Promise<BenchLine[]>>> = {
-  postings: benchPostings,
+const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) => Promise<BenchResult>>> = {
+  postings: async (serverUrl, options) => ({ lines: await benchPostings(serverUrl, options), counts: [] }),
+  effects: benchEffects,
 };
 
 /** What a durable server of this size is given; both sides run under it. */
@@ -46,10 +47,16 @@ try {
   const machine = await describeMachine(server.url);
   for (const [name, value] of Object.entries(machine)) console.log(`${name.padEnd(12)} ${value}`);
   console.log(`rounds       ${options.rounds} of ${options.roundMs / 1_000} s each, interleaved; medians\n`);
-  const lines: BenchLine[] = [];
-  for (const name of names) lines.push(...((await LINES[name]?.(server.url, options)) ?? []));
-  printLines(lines);
-  await write({ machine, options, lines });
+  const all: BenchResult = { lines: [], counts: [] };
+  for (const name of names) {
+    const result = await LINES[name]?.(server.url, options);
+    all.lines.push(...(result?.lines ?? []));
+    all.counts.push(...(result?.counts ?? []));
+  }
+  printLines(all.lines);
+  console.log();
+  printCounts(all.counts);
+  await write({ machine, options, ...all });
 } finally {
   await server.stop();
 }
@@ -75,7 +82,7 @@ async function describeMachine(url: string): Promise<Record<string, string>> {
   };
 }
 
-async function write(results: { machine: object; options: BenchOptions; lines: readonly BenchLine[] }): Promise<void> {
+async function write(results: BenchResult & { machine: object; options: BenchOptions }): Promise<void> {
   const folder = join(import.meta.dirname, 'results');
   await mkdir(folder, { recursive: true });
   const rounds = (one: Measured): number[] => one.rounds.map((rate) => Math.round(rate));
