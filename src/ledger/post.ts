@@ -74,7 +74,7 @@ export async function postAlone(pool: Pool, items: readonly LedgerItem[]): Promi
   return toVerdicts(items, (await pool.one<VerdictRow>('post', POST, toValues(items))).rows);
 }
 
-function toValues(items: readonly LedgerItem[]): unknown[] {
+function toValues(items: readonly LedgerItem[]): string[] {
   const lines = { item: [] as number[], account: [] as bigint[], amount: [] as bigint[] };
   items.forEach((item, index) => {
     for (const line of linesOf(item)) {
@@ -84,16 +84,31 @@ function toValues(items: readonly LedgerItem[]): unknown[] {
     }
   });
   return [
-    items.map((item) => item.kind),
-    items.map((item) => (item.kind === 'post' ? item.key : '')),
-    items.map((item) => (item.kind === 'post' ? item.reference : '')),
-    items.map((item) => (item.kind === 'post' ? (item.effectId ?? null) : null)),
-    items.map((item) => (item.kind === 'post' ? (item.reverses ?? null) : null)),
-    items.map((item) => (item.kind === 'post' ? (item.closesHold ?? null) : item.holdKey)),
-    lines.item,
-    lines.account,
-    lines.amount,
+    toArray(items.map((item) => item.kind)),
+    toArray(items.map((item) => quoted(item.kind === 'post' ? item.key : ''))),
+    toArray(items.map((item) => quoted(item.kind === 'post' ? item.reference : ''))),
+    toArray(items.map((item) => (item.kind === 'post' ? (item.effectId ?? 'NULL') : 'NULL'))),
+    toArray(items.map((item) => (item.kind === 'post' ? (item.reverses ?? 'NULL') : 'NULL'))),
+    toArray(
+      items.map((item) => (item.kind === 'post' && item.closesHold === undefined ? 'NULL' : quoted(holdOf(item)))),
+    ),
+    toArray(lines.item),
+    toArray(lines.account),
+    toArray(lines.amount),
   ];
+}
+
+/** PostgreSQL's array text, made here: the driver's own way, element by element, took a third of this process's time. */
+function toArray(elements: readonly (string | number | bigint)[]): string {
+  return `{${elements.join(',')}}`;
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}
+
+function holdOf(item: LedgerItem): string {
+  return item.kind === 'post' ? (item.closesHold ?? '') : item.holdKey;
 }
 
 function toVerdicts(items: readonly LedgerItem[], rows: readonly VerdictRow[]): Verdict[] {

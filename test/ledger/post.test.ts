@@ -287,6 +287,20 @@ test('inv L6: what an account holds is the sum of its open holds, through opens,
   assert.equal(rows[0]?.total, 30n);
 });
 
+test('keys, references and hold keys are kept whatever characters they have', async () => {
+  const account = await world.account();
+  for (const [nth, odd] of ['"', '\\', '{a,b}', 'NULL', ' ', '전표 №1', "'; drop table x; --", '\n'].entries()) {
+    const holdKey = `odd ${odd}${account}`;
+    const credit = { ...posting(`${odd}${account}`, [world.house, -2n], [account, 2n]), reference: odd };
+    const hold = { kind: 'hold', holdKey, accountId: account, amount: 1n } as const;
+    assert.deepEqual(words(await world.post(credit, hold)), ['posted', 'held']);
+    const { rows } = await world.pool.query('select reference from payonce.postings where idem_key = $1', [credit.key]);
+    assert.equal(rows[0]?.['reference'], odd);
+    const close = { ...posting(`odd:${account}:${nth}`, [account, -1n], [world.house, 1n]), closesHold: holdKey };
+    assert.deepEqual(words(await world.post(close)), ['posted']);
+  }
+});
+
 test('items of one batch see each other in order, as if they had come one after another', async () => {
   const account = await world.account();
   const verdicts = await world.post(
