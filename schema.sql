@@ -43,6 +43,9 @@ create table payonce.addresses (
   constraint addresses_kind_check CHECK ((kind = ANY (ARRAY['MASTER'::text, 'DEPOSIT'::text, 'SETTLEMENT'::text, 'GAS'::text, 'RELAYER'::text, 'ADMIN'::text])))
 );
 CREATE INDEX addresses_partner ON payonce.addresses USING btree (partner_id, id) WHERE (partner_id IS NOT NULL);
+CREATE TRIGGER addresses_frozen BEFORE UPDATE OF chain, address, partner_id ON payonce.addresses FOR EACH ROW WHEN ((((old.chain IS DISTINCT FROM new.chain) OR (old.address IS DISTINCT FROM new.address)) OR (old.partner_id IS DISTINCT FROM new.partner_id))) EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER addresses_kept BEFORE DELETE ON payonce.addresses FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER addresses_no_truncate BEFORE TRUNCATE ON payonce.addresses FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.alerts (
   id bigint not null generated always as identity,
@@ -109,6 +112,7 @@ create table payonce.assets (
 );
 CREATE TRIGGER assets_frozen BEFORE UPDATE OF id, chain, contract, decimals ON payonce.assets FOR EACH ROW WHEN (((((old.id IS DISTINCT FROM new.id) OR (old.chain IS DISTINCT FROM new.chain)) OR (old.contract IS DISTINCT FROM new.contract)) OR (old.decimals IS DISTINCT FROM new.decimals))) EXECUTE FUNCTION payonce.assets_frozen();
 CREATE TRIGGER assets_kept BEFORE DELETE ON payonce.assets FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER assets_no_truncate BEFORE TRUNCATE ON payonce.assets FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.audit_head (
   one boolean not null default true,
@@ -117,6 +121,7 @@ create table payonce.audit_head (
   constraint audit_head_pkey PRIMARY KEY (one),
   constraint audit_head_one_check CHECK (one)
 );
+CREATE TRIGGER audit_head_no_truncate BEFORE TRUNCATE ON payonce.audit_head FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.audit_log (
   seq bigint not null,
@@ -130,6 +135,7 @@ create table payonce.audit_log (
   constraint audit_log_pkey PRIMARY KEY (seq)
 );
 CREATE TRIGGER audit_guard BEFORE DELETE OR UPDATE ON payonce.audit_log FOR EACH ROW EXECUTE FUNCTION payonce.audit_guard();
+CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON payonce.audit_log FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.case_notes (
   id bigint not null generated always as identity,
@@ -142,6 +148,7 @@ create table payonce.case_notes (
   constraint case_notes_operator_id_fkey FOREIGN KEY (operator_id) REFERENCES payonce.operators(id),
   constraint case_notes_note_check CHECK (((char_length(note) >= 1) AND (char_length(note) <= 4000)))
 );
+CREATE TRIGGER case_notes_no_truncate BEFORE TRUNCATE ON payonce.case_notes FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.cases (
   id text not null,
@@ -165,6 +172,8 @@ create table payonce.cases (
 CREATE INDEX cases_effect ON payonce.cases USING btree (effect_id) WHERE (effect_id IS NOT NULL);
 CREATE INDEX cases_list ON payonce.cases USING btree (opened_at, id);
 CREATE UNIQUE INDEX cases_open ON payonce.cases USING btree (kind, subject_key) WHERE (closed_at IS NULL);
+CREATE TRIGGER cases_kept BEFORE DELETE ON payonce.cases FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER cases_no_truncate BEFORE TRUNCATE ON payonce.cases FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.chain_transfers (
   id bigint not null generated always as identity,
@@ -191,6 +200,7 @@ create table payonce.chain_transfers (
 CREATE INDEX chain_transfers_block ON payonce.chain_transfers USING btree (chain, block_number);
 CREATE INDEX chain_transfers_open ON payonce.chain_transfers USING btree (chain, block_number) WHERE ((final_at IS NULL) AND (gone_at IS NULL));
 CREATE TRIGGER chain_transfers_guard BEFORE DELETE OR UPDATE ON payonce.chain_transfers FOR EACH ROW EXECUTE FUNCTION payonce.chain_transfers_guard();
+CREATE TRIGGER chain_transfers_no_truncate BEFORE TRUNCATE ON payonce.chain_transfers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.database_marks (
   one boolean not null default true,
@@ -211,6 +221,7 @@ create table payonce.day_totals (
   constraint day_totals_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
   constraint day_totals_amount_check CHECK ((amount >= (0)::numeric))
 );
+CREATE TRIGGER day_totals_no_truncate BEFORE TRUNCATE ON payonce.day_totals FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.deliveries (
   id bigint not null generated always as identity,
@@ -236,12 +247,14 @@ create table payonce.deliveries (
 ) with (fillfactor=70);
 CREATE INDEX deliveries_order ON payonce.deliveries USING btree (endpoint_id, subject_type, subject_id, sequence) WHERE (state = 'waiting'::text);
 CREATE INDEX deliveries_queue ON payonce.deliveries USING btree (endpoint_id, next_at, id) WHERE (state = 'waiting'::text);
+CREATE TRIGGER deliveries_no_truncate BEFORE TRUNCATE ON payonce.deliveries FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.deposit_edges (
   from_state text not null,
   to_state text not null,
   constraint deposit_edges_pkey PRIMARY KEY (from_state, to_state)
 );
+CREATE TRIGGER deposit_edges_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.deposit_edges FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.deposits (
   id text not null,
@@ -270,8 +283,10 @@ create table payonce.deposits (
   constraint deposits_subject_type_check CHECK ((subject_type = 'deposit'::text))
 );
 CREATE INDEX deposits_list ON payonce.deposits USING btree (partner_id, detected_at DESC, id DESC);
+CREATE TRIGGER deposits_frozen BEFORE UPDATE ON payonce.deposits FOR EACH ROW WHEN ((((((((old.id IS DISTINCT FROM new.id) OR (old.transfer_id IS DISTINCT FROM new.transfer_id)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.address_id IS DISTINCT FROM new.address_id)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.detected_at IS DISTINCT FROM new.detected_at)) OR ((old.credited_at IS NOT NULL) AND (((old.amount IS DISTINCT FROM new.amount) OR (old.fee IS DISTINCT FROM new.fee)) OR (old.credited_at IS DISTINCT FROM new.credited_at))))) EXECUTE FUNCTION payonce.deposits_frozen();
 CREATE TRIGGER deposits_guard BEFORE UPDATE OF state ON payonce.deposits FOR EACH ROW EXECUTE FUNCTION payonce.deposits_guard();
 CREATE TRIGGER deposits_kept BEFORE DELETE ON payonce.deposits FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER deposits_no_truncate BEFORE TRUNCATE ON payonce.deposits FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.effect_answers (
   id bigint not null generated always as identity,
@@ -296,12 +311,15 @@ create table payonce.effect_answers (
   constraint effect_answers_operation_check CHECK ((operation = ANY (ARRAY['send'::text, 'look'::text])))
 );
 CREATE INDEX effect_answers_effect ON payonce.effect_answers USING btree (effect_id, id);
+CREATE TRIGGER effect_answers_kept BEFORE DELETE ON payonce.effect_answers FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER effect_answers_no_truncate BEFORE TRUNCATE ON payonce.effect_answers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.effect_edges (
   from_state text not null,
   to_state text not null,
   constraint effect_edges_pkey PRIMARY KEY (from_state, to_state)
 );
+CREATE TRIGGER effect_edges_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.effect_edges FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.effect_evidence (
   id bigint not null generated always as identity,
@@ -320,12 +338,15 @@ create table payonce.effect_evidence (
   struck_by text,
   struck_at timestamp with time zone,
   constraint effect_evidence_pkey PRIMARY KEY (id),
+  constraint effect_evidence_struck_once UNIQUE (struck_by),
   constraint effect_evidence_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
   constraint effect_evidence_kind_fkey FOREIGN KEY (kind) REFERENCES payonce.evidence_kinds(kind),
   constraint effect_evidence_proposal_id_fkey FOREIGN KEY (proposal_id) REFERENCES payonce.proposals(id),
-  constraint effect_evidence_struck_by_fkey FOREIGN KEY (struck_by) REFERENCES payonce.proposals(id)
+  constraint effect_evidence_struck_by_fkey FOREIGN KEY (struck_by) REFERENCES payonce.proposals(id),
+  constraint effect_evidence_struck_whole CHECK (((struck_by IS NULL) = (struck_at IS NULL)))
 );
 CREATE INDEX effect_evidence_effect ON payonce.effect_evidence USING btree (effect_id, id);
+CREATE TRIGGER effect_evidence_no_truncate BEFORE TRUNCATE ON payonce.effect_evidence FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER evidence_counts AFTER INSERT ON payonce.effect_evidence REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.evidence_counts();
 CREATE TRIGGER evidence_guard BEFORE DELETE OR UPDATE ON payonce.effect_evidence FOR EACH ROW EXECUTE FUNCTION payonce.evidence_guard();
 CREATE TRIGGER evidence_rank BEFORE INSERT ON payonce.effect_evidence FOR EACH ROW EXECUTE FUNCTION payonce.evidence_rank();
@@ -342,6 +363,7 @@ create table payonce.effect_history (
   constraint effect_history_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id)
 );
 CREATE TRIGGER effect_history_append_only BEFORE DELETE OR UPDATE ON payonce.effect_history FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER effect_history_no_truncate BEFORE TRUNCATE ON payonce.effect_history FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.effect_variants (
   id bigint not null generated always as identity,
@@ -364,6 +386,7 @@ create table payonce.effect_variants (
 CREATE INDEX effect_variants_effect ON payonce.effect_variants USING btree (effect_id, id);
 CREATE TRIGGER effect_variants_append_only BEFORE DELETE OR UPDATE ON payonce.effect_variants FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER effect_variants_guard BEFORE INSERT ON payonce.effect_variants FOR EACH ROW EXECUTE FUNCTION payonce.effect_variants_guard();
+CREATE TRIGGER effect_variants_no_truncate BEFORE TRUNCATE ON payonce.effect_variants FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.effects (
   id bigint not null generated always as identity,
@@ -424,6 +447,7 @@ create table payonce.effects (
   constraint effects_subject FOREIGN KEY (subject_type, subject_id) REFERENCES payonce.subjects(type, id),
   constraint effects_amount_check CHECK ((amount >= (0)::numeric)),
   constraint effects_ended CHECK (((state = ANY (ARRAY['SETTLED'::text, 'RELEASED'::text])) = (ended_at IS NOT NULL))),
+  constraint effects_pending_unsealed CHECK (((state <> 'PENDING'::text) OR (sealed_at IS NULL))),
   constraint effects_release_rank_check CHECK ((release_rank = ANY (ARRAY['dead'::text, 'believed'::text]))),
   constraint effects_released_named CHECK (((state <> 'RELEASED'::text) OR ((released_by IS NOT NULL) AND (release_rank IS NOT NULL)))),
   constraint effects_sealed_whole CHECK (((state <> ALL (ARRAY['SEALED'::text, 'SETTLED'::text])) OR ((identity IS NOT NULL) AND (payload IS NOT NULL) AND (expect IS NOT NULL) AND (sealed_at IS NOT NULL) AND (first_sent_at IS NOT NULL) AND (send_count >= 1)))),
@@ -442,9 +466,11 @@ CREATE INDEX effects_pending ON payonce.effects USING btree (rail, signer, next_
 CREATE INDEX effects_sealed ON payonce.effects USING btree (rail, next_at, id) WHERE (state = 'SEALED'::text);
 CREATE INDEX effects_unmined ON payonce.effects USING btree (rail, signer) WHERE ((state = 'SEALED'::text) AND (included_at IS NULL));
 CREATE TRIGGER effects_born AFTER INSERT ON payonce.effects REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.effects_born();
-CREATE TRIGGER effects_frozen BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN (((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.signer IS DISTINCT FROM new.signer)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))))) EXECUTE FUNCTION payonce.effects_frozen();
 CREATE TRIGGER effects_guard BEFORE UPDATE OF state ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.effects_guard();
+CREATE TRIGGER effects_immutable BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN (((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.signer IS DISTINCT FROM new.signer)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))) OR (new.lease_token < old.lease_token) OR (new.send_count < old.send_count) OR (new.evidence_version < old.evidence_version) OR (new.reopens < old.reopens) OR ((new.transitions <> old.transitions) AND (new.state = old.state)) OR (old.no_send AND (NOT new.no_send)) OR ((old.contradicted_at IS NOT NULL) AND (new.contradicted_at IS DISTINCT FROM old.contradicted_at)) OR ((old.ended_at IS NOT NULL) AND (new.state = old.state) AND ((((old.settled_by IS DISTINCT FROM new.settled_by) OR (old.released_by IS DISTINCT FROM new.released_by)) OR (old.release_rank IS DISTINCT FROM new.release_rank)) OR (old.ended_at IS DISTINCT FROM new.ended_at))))) EXECUTE FUNCTION payonce.effects_immutable();
 CREATE TRIGGER effects_kept BEFORE DELETE ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER effects_no_truncate BEFORE TRUNCATE ON payonce.effects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER effects_testimonies BEFORE UPDATE OF testimonies, accepted_object ON payonce.effects FOR EACH ROW WHEN (((pg_trigger_depth() = 0) AND ((old.testimonies IS DISTINCT FROM new.testimonies) OR (old.accepted_object IS DISTINCT FROM new.accepted_object)))) EXECUTE FUNCTION payonce.effects_testimonies();
 
 create table payonce.endpoints (
   id text not null,
@@ -459,6 +485,7 @@ create table payonce.endpoints (
   constraint endpoints_url_check CHECK ((url ~ '^https?://'::text))
 );
 CREATE INDEX endpoints_partner ON payonce.endpoints USING btree (partner_id) WHERE (disabled_at IS NULL);
+CREATE TRIGGER endpoints_no_truncate BEFORE TRUNCATE ON payonce.endpoints FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.events (
   id bigint not null generated always as identity,
@@ -481,6 +508,7 @@ create table payonce.events (
 CREATE INDEX events_partner ON payonce.events USING btree (partner_id, id);
 CREATE TRIGGER events_append_only BEFORE DELETE OR UPDATE ON payonce.events FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER events_fan_out AFTER INSERT ON payonce.events REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.events_fan_out();
+CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON payonce.events FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.evidence_kinds (
   kind text not null,
@@ -491,6 +519,7 @@ create table payonce.evidence_kinds (
   constraint evidence_kinds_rank_check CHECK ((rank = ANY (ARRAY['none'::text, 'display'::text, 'word'::text, 'object'::text, 'believed'::text, 'dead'::text]))),
   constraint evidence_kinds_says_check CHECK ((says = ANY (ARRAY['nothing'::text, 'yes'::text, 'no'::text])))
 );
+CREATE TRIGGER evidence_kinds_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.evidence_kinds FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.holds (
   id bigint not null generated always as identity,
@@ -510,6 +539,7 @@ create table payonce.holds (
 ) with (fillfactor=80);
 CREATE INDEX holds_open ON payonce.holds USING btree (account_id) WHERE (state = 'open'::text);
 CREATE TRIGGER holds_guard BEFORE DELETE OR UPDATE ON payonce.holds FOR EACH ROW EXECUTE FUNCTION payonce.holds_guard();
+CREATE TRIGGER holds_no_truncate BEFORE TRUNCATE ON payonce.holds FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.idempotency_keys (
   partner_id text not null,
@@ -526,6 +556,7 @@ create table payonce.idempotency_keys (
   constraint idempotency_keys_key_check CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))
 );
 CREATE TRIGGER idempotency_keys_append_only BEFORE DELETE OR UPDATE ON payonce.idempotency_keys FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER idempotency_keys_no_truncate BEFORE TRUNCATE ON payonce.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.inbox (
   id bigint not null generated always as identity,
@@ -545,6 +576,7 @@ create table payonce.inbox (
   constraint inbox_state_check CHECK ((state = ANY (ARRAY['new'::text, 'done'::text, 'unmatched'::text, 'dead'::text])))
 );
 CREATE INDEX inbox_queue ON payonce.inbox USING btree (next_at, id) WHERE (state = ANY (ARRAY['new'::text, 'unmatched'::text]));
+CREATE TRIGGER inbox_no_truncate BEFORE TRUNCATE ON payonce.inbox FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.ledger_entries (
   posting_id bigint not null,
@@ -581,6 +613,7 @@ create table payonce.operators (
   constraint operators_name_key UNIQUE (name),
   constraint operators_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'approver'::text, 'admin'::text])))
 );
+CREATE TRIGGER operators_no_truncate BEFORE TRUNCATE ON payonce.operators FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.partners (
   id text not null,
@@ -590,6 +623,7 @@ create table payonce.partners (
   constraint partners_pkey PRIMARY KEY (id),
   constraint partners_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200)))
 );
+CREATE TRIGGER partners_no_truncate BEFORE TRUNCATE ON payonce.partners FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.postings (
   id bigint not null generated always as identity,
@@ -628,6 +662,8 @@ create table payonce.proposals (
   constraint proposals_state_check CHECK ((state = ANY (ARRAY['open'::text, 'approved'::text, 'void'::text, 'done'::text])))
 );
 CREATE UNIQUE INDEX proposals_open ON payonce.proposals USING btree (case_id, verb) WHERE (state = 'open'::text);
+CREATE TRIGGER proposals_guard BEFORE DELETE OR UPDATE ON payonce.proposals FOR EACH ROW EXECUTE FUNCTION payonce.proposals_guard();
+CREATE TRIGGER proposals_no_truncate BEFORE TRUNCATE ON payonce.proposals FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.rails (
   name text not null,
@@ -651,6 +687,8 @@ create table payonce.returns (
   constraint returns_amount_check CHECK ((amount > (0)::numeric)),
   constraint returns_fee_check CHECK ((fee >= (0)::numeric))
 );
+CREATE TRIGGER returns_append_only BEFORE DELETE OR UPDATE ON payonce.returns FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER returns_no_truncate BEFORE TRUNCATE ON payonce.returns FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.scan_cursors (
   chain text not null,
@@ -688,7 +726,8 @@ create table payonce.signers (
   constraint signers_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
   constraint signers_next_nonce_check CHECK ((next_nonce >= 0))
 );
-CREATE TRIGGER signers_guard BEFORE UPDATE ON payonce.signers FOR EACH ROW EXECUTE FUNCTION payonce.signers_guard();
+CREATE TRIGGER signers_guard BEFORE DELETE OR UPDATE ON payonce.signers FOR EACH ROW EXECUTE FUNCTION payonce.signers_guard();
+CREATE TRIGGER signers_no_truncate BEFORE TRUNCATE ON payonce.signers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.subjects (
   type text not null,
@@ -705,6 +744,7 @@ create table payonce.subjects (
   constraint subjects_closed_as_check CHECK ((closed_as = ANY (ARRAY['failed'::text, 'cancelled'::text])))
 ) with (fillfactor=80);
 CREATE TRIGGER subjects_guard BEFORE DELETE OR UPDATE ON payonce.subjects FOR EACH ROW EXECUTE FUNCTION payonce.subjects_guard();
+CREATE TRIGGER subjects_no_truncate BEFORE TRUNCATE ON payonce.subjects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.withdrawals (
   id text not null,
@@ -734,8 +774,580 @@ CREATE INDEX withdrawals_day ON payonce.withdrawals USING btree (partner_id, ass
 CREATE UNIQUE INDEX withdrawals_external_id ON payonce.withdrawals USING btree (partner_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX withdrawals_list ON payonce.withdrawals USING btree (partner_id, requested_at DESC, id DESC);
 CREATE TRIGGER withdrawals_append_only BEFORE DELETE OR UPDATE ON payonce.withdrawals FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER withdrawals_no_truncate BEFORE TRUNCATE ON payonce.withdrawals FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 -- views
+
+create view payonce.broken_audit as
+ SELECT 'audit line '::text || l.seq AS subject,
+        CASE
+            WHEN l.seq <> (l.seq_before + 1) THEN 'follows line '::text || l.seq_before
+            WHEN l.detail IS NOT NULL AND payonce.audit_digest(l.detail) <> l.detail_digest THEN 'its detail is not what was written'::text
+            ELSE 'does not continue the chain'::text
+        END AS detail
+   FROM ( SELECT audit_log.seq,
+            audit_log.at,
+            audit_log.actor,
+            audit_log.action,
+            audit_log.object,
+            audit_log.detail,
+            audit_log.detail_digest,
+            audit_log.hash,
+            lag(audit_log.seq, 1, 0::bigint) OVER (ORDER BY audit_log.seq) AS seq_before,
+            lag(audit_log.hash, 1, repeat('0'::text, 64)) OVER (ORDER BY audit_log.seq) AS hash_before
+           FROM payonce.audit_log) l
+  WHERE l.seq <> (l.seq_before + 1) OR l.detail IS NOT NULL AND payonce.audit_digest(l.detail) <> l.detail_digest OR l.hash <> encode(sha256(convert_to((((((((((((l.hash_before || chr(10)) || l.seq) || chr(10)) || EXTRACT(epoch FROM l.at)) || chr(10)) || l.actor) || chr(10)) || l.action) || chr(10)) || l.object) || chr(10)) || l.detail_digest, 'UTF8'::name)), 'hex'::text)
+UNION ALL
+ SELECT 'audit head'::text AS subject,
+    (('stands at '::text || h.seq) || ', the last line is '::text) || COALESCE(l.seq::text, 'none'::text) AS detail
+   FROM payonce.audit_head h
+     LEFT JOIN ( SELECT audit_log.seq,
+            audit_log.hash
+           FROM payonce.audit_log
+          ORDER BY audit_log.seq DESC
+         LIMIT 1) l ON true
+  WHERE h.seq <> COALESCE(l.seq, 0::bigint) OR h.hash <> COALESCE(l.hash, repeat('0'::text, 64));
+
+create view payonce.broken_e10 as
+ SELECT 'effect '::text || e.id AS subject,
+    (('was released by '::text || COALESCE(((v.kind || ' ('::text) || v.rank) || ')'::text, 'nothing'::text)) || ' as '::text) || COALESCE(e.release_rank, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     LEFT JOIN payonce.effect_evidence v ON v.id = e.released_by AND v.effect_id = e.id
+     LEFT JOIN payonce.evidence_kinds k ON k.kind = v.kind
+  WHERE e.state = 'RELEASED'::text AND (v.id IS NULL OR k.says <> 'no'::text OR v.struck_at IS NOT NULL OR v.rank IS DISTINCT FROM e.release_rank OR (v.kind = 'NEVER_SEALED'::text) <> (e.sealed_at IS NULL));
+
+create view payonce.broken_e11 as
+ SELECT 'effect '::text || e.id AS subject,
+    ((((('was released by '::text || v.kind) || ' over '::text) || y.kind) || ' (evidence '::text) || y.id) || ')'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.effect_evidence v ON v.id = e.released_by
+     JOIN payonce.evidence_kinds k ON k.kind = v.kind
+     JOIN payonce.effect_evidence y ON y.effect_id = e.id AND y.id < v.id AND (y.rank = ANY (ARRAY['word'::text, 'object'::text])) AND y.struck_at IS NULL
+  WHERE e.state = 'RELEASED'::text AND (y.rank = 'object'::text OR NOT k.chain_final AND NOT (v.kind = 'PROVIDER_FAILED'::text AND v.rank = 'dead'::text AND NOT v.object_id IS DISTINCT FROM e.accepted_object))
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    (((('was released as believed at '::text || e.ended_at) || ', with lateness until '::text) || COALESCE(e.lateness_until::text, 'nothing'::text)) || ' and a fresh look at '::text) || COALESCE(e.fresh_look_at::text, 'nothing'::text) AS detail
+   FROM payonce.effects e
+  WHERE e.state = 'RELEASED'::text AND e.release_rank = 'believed'::text AND (e.lateness_until IS NULL OR e.lateness_until > e.ended_at OR e.fresh_look_at IS NULL OR e.fresh_look_at < e.lateness_until);
+
+create view payonce.broken_e13 as
+ SELECT 'effect '::text || e.id AS subject,
+    ((('counts '::text || e.testimonies) || ' testimonies of '::text) || COALESCE(y.stored, 0::bigint)) || ' stored'::text AS detail
+   FROM payonce.effects e
+     LEFT JOIN ( SELECT effect_evidence.effect_id,
+            count(*) AS stored
+           FROM payonce.effect_evidence
+          WHERE (effect_evidence.rank = ANY (ARRAY['word'::text, 'object'::text])) AND effect_evidence.struck_at IS NULL
+          GROUP BY effect_evidence.effect_id) y ON y.effect_id = e.id
+  WHERE e.testimonies <> COALESCE(y.stored, 0::bigint)
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    (('is released though '::text || y.kind) || ' came after, at '::text) || y.at AS detail
+   FROM payonce.effects e
+     JOIN payonce.effect_evidence y ON y.effect_id = e.id AND y.id > e.released_by AND (y.rank = ANY (ARRAY['word'::text, 'object'::text])) AND y.struck_at IS NULL
+  WHERE e.state = 'RELEASED'::text AND e.contradicted_at IS NULL AND y.at < (payonce.now() - '00:10:00'::interval)
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'is contradicted and has no case'::text AS detail
+   FROM payonce.effects e
+  WHERE e.contradicted_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.cases c
+          WHERE c.effect_id = e.id AND c.kind = 'contradiction'::text));
+
+create view payonce.broken_e15 as
+ SELECT 'withdrawal '::text || w.id AS subject,
+    (('key '::text || w.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.withdrawals w
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = w.partner_id AND k.key = w.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM w.id
+UNION ALL
+ SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
+    ('names withdrawal '::text || k.resource_id) || ', which does not exist'::text AS detail
+   FROM payonce.idempotency_keys k
+  WHERE k.resource_type = 'withdrawal'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.withdrawals w
+          WHERE w.id = k.resource_id));
+
+create view payonce.broken_e16 as
+ SELECT 'lane '::text || lane AS subject,
+    ('has '::text || count(*)) || ' open effects'::text AS detail
+   FROM payonce.effects e
+  WHERE lane IS NOT NULL AND (state = ANY (ARRAY['PENDING'::text, 'SEALED'::text]))
+  GROUP BY lane
+ HAVING count(*) > 1;
+
+create view payonce.broken_e17 as
+ SELECT 'effect '::text || e.id AS subject,
+    (('sent '::text || e.amount) || ' and got back '::text) || sum(r.amount) AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  GROUP BY e.id, e.amount
+ HAVING sum(r.amount) > e.amount;
+
+create view payonce.broken_e3 as
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
+     LEFT JOIN ( SELECT postings.effect_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'WDR_CONFIRM:%'::text OR postings.idem_key ~~ 'WDR_MOVE:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings
+          WHERE postings.effect_id IS NOT NULL
+          GROUP BY postings.effect_id) b ON b.effect_id = e.id
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
+UNION ALL
+ SELECT 'effect '::text || c.effect_id AS subject,
+    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
+   FROM payonce.effect_holds c
+     LEFT JOIN payonce.holds h ON h.key = c.hold_key
+  WHERE c.state = 'SETTLED'::text AND h.state IS DISTINCT FROM 'posted'::text OR c.state = 'RELEASED'::text AND h.state IS DISTINCT FROM 'voided'::text;
+
+create view payonce.broken_e5 as
+ SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
+    (((COALESCE(h.from_state, 'nothing'::text) || ' → '::text) || h.to_state) || ' after '::text) || COALESCE(h.state_before, 'nothing'::text) AS detail
+   FROM ( SELECT effect_history.effect_id,
+            effect_history.seq,
+            effect_history.from_state,
+            effect_history.to_state,
+            lag(effect_history.to_state) OVER chain AS state_before,
+            lag(effect_history.seq, 1, 0) OVER chain AS seq_before
+           FROM payonce.effect_history
+          WINDOW chain AS (PARTITION BY effect_history.effect_id ORDER BY effect_history.seq)) h
+     LEFT JOIN payonce.effect_edges g ON g.from_state = h.from_state AND g.to_state = h.to_state
+  WHERE h.seq <> (h.seq_before + 1) OR h.from_state IS DISTINCT FROM h.state_before OR h.from_state IS NULL AND h.to_state <> 'PENDING'::text OR h.from_state IS NOT NULL AND g.from_state IS NULL
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    (((('is '::text || e.state) || ' after '::text) || e.transitions) || ' transitions; its history says '::text) || COALESCE(h.to_state, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     LEFT JOIN payonce.effect_history h ON h.effect_id = e.id AND h.seq = e.transitions
+  WHERE h.to_state IS DISTINCT FROM e.state OR (EXISTS ( SELECT 1
+           FROM payonce.effect_history n
+          WHERE n.effect_id = e.id AND n.seq > e.transitions));
+
+create view payonce.broken_e6 as
+ SELECT (('effect '::text || a.effect_id) || ' answer '::text) || a.id AS subject,
+        CASE
+            WHEN e.sealed_at IS NULL THEN 'was sent without a seal'::text
+            WHEN a.received_at < e.sealed_at THEN 'was answered before the seal'::text
+            WHEN a.send_number < 1 OR a.send_number > e.send_count THEN (('is of send '::text || a.send_number) || ' of '::text) || e.send_count
+            WHEN a.variant_hash IS NULL THEN 'was sent without a signed variant'::text
+            ELSE ('sent '::text || a.variant_hash) || ', which was not stored before'::text
+        END AS detail
+   FROM payonce.effect_answers a
+     JOIN payonce.effects e ON e.id = a.effect_id
+     LEFT JOIN payonce.effect_variants v ON v.hash = a.variant_hash AND v.effect_id = a.effect_id
+  WHERE a.operation = 'send'::text AND (e.sealed_at IS NULL OR a.received_at < e.sealed_at OR a.send_number < 1 OR a.send_number > e.send_count OR a.variant_hash IS NULL AND e.nonce IS NOT NULL OR a.variant_hash IS NOT NULL AND (v.id IS NULL OR v.signed_at > a.received_at));
+
+create view payonce.broken_e8 as
+ SELECT 'effect '::text || n.id AS subject,
+        CASE
+            WHEN p.id IS NULL THEN ('is try '::text || n.seq) || ' and there is none before it'::text
+            WHEN NOT (EXISTS ( SELECT 1
+               FROM payonce.effect_history h
+              WHERE h.effect_id = p.id AND h.to_state = 'RELEASED'::text)) THEN ('follows effect '::text || p.id) || ', which was never released'::text
+            ELSE ('differs from effect '::text || p.id) || ' in what was frozen at intake'::text
+        END AS detail
+   FROM payonce.effects n
+     LEFT JOIN payonce.effects p ON p.subject_type = n.subject_type AND p.subject_id = n.subject_id AND p.seq = (n.seq - 1)
+  WHERE n.seq > 1 AND (p.id IS NULL OR NOT (EXISTS ( SELECT 1
+           FROM payonce.effect_history h
+          WHERE h.effect_id = p.id AND h.to_state = 'RELEASED'::text)) OR p.partner_id IS DISTINCT FROM n.partner_id OR p.asset_id IS DISTINCT FROM n.asset_id OR p.amount IS DISTINCT FROM n.amount OR p.destination IS DISTINCT FROM n.destination OR p.wallet IS DISTINCT FROM n.wallet OR p.call IS DISTINCT FROM n.call)
+UNION ALL
+ SELECT (('subject '::text || e.subject_type) || ' '::text) || e.subject_id AS subject,
+    ('has '::text || count(*)) || ' live effects'::text AS detail
+   FROM payonce.effects e
+  WHERE e.state <> 'RELEASED'::text
+  GROUP BY e.subject_type, e.subject_id
+ HAVING count(*) > 1;
+
+create view payonce.broken_e9 as
+ SELECT (('signer '::text || u.rail) || ' '::text) || u.signer AS subject,
+        CASE
+            WHEN u.used <> u.different THEN 'gave one nonce to two effects'::text
+            WHEN g.address IS NULL THEN 'is no signer of ours'::text
+            WHEN u.last >= g.next_nonce THEN (('used nonce '::text || u.last) || ' though the next is '::text) || g.next_nonce
+            ELSE ((((('used '::text || u.used) || ' nonces from '::text) || u.first) || ' to below '::text) || g.next_nonce) || ', and no case says why'::text
+        END AS detail
+   FROM ( SELECT effects.rail,
+            effects.signer,
+            count(*) AS used,
+            count(DISTINCT effects.nonce) AS different,
+            min(effects.nonce) AS first,
+            max(effects.nonce) AS last
+           FROM payonce.effects
+          WHERE effects.nonce IS NOT NULL
+          GROUP BY effects.rail, effects.signer) u
+     LEFT JOIN payonce.signers g ON g.rail = u.rail AND g.address = u.signer
+  WHERE u.used <> u.different OR g.address IS NULL OR u.last >= g.next_nonce OR (u.first + u.used) <> g.next_nonce AND g.quarantined_at IS NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.cases c
+          WHERE c.kind = 'signer_quarantined'::text AND c.subject_key = ((u.rail || ':'::text) || u.signer)));
+
+create view payonce.broken_i1 as
+ SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
+        CASE
+            WHEN t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text]) THEN 'has class '::text || t.class
+            WHEN t.class = 'DEPOSIT'::text THEN 'is final and its deposit is '::text || COALESCE(d.state, 'missing'::text)
+            ELSE (((('is '::text || t.class) || ', yet deposit '::text) || d.id) || ' is '::text) || d.state
+        END AS detail
+   FROM payonce.chain_transfers t
+     LEFT JOIN payonce.deposits d ON d.transfer_id = t.id
+  WHERE (t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR t.final_at IS NOT NULL AND (t.class = 'DEPOSIT'::text) <> (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text])) OR t.final_at IS NULL AND (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text]))
+UNION ALL
+ SELECT 'deposit '::text || d.id AS subject,
+    ((((((('is '::text || d.state) || ' with '::text) || COALESCE(p.credits, 0::bigint)) || ' credits, '::text) || COALESCE(p.fees, 0::bigint)) || ' fees and '::text) || COALESCE(p.reversals, 0::bigint)) || ' reversals'::text AS detail
+   FROM payonce.deposits d
+     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS deposit_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_CREDIT:%'::text) AS credits,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_FEE:%'::text) AS fees,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_REVERSAL:%'::text) AS reversals
+           FROM payonce.postings
+          WHERE postings.idem_key ~ '^DEP_(CREDIT|FEE|REVERSAL):'::text
+          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.deposit_id = d.id
+  WHERE COALESCE(p.credits, 0::bigint) <> (d.state = ANY (ARRAY['credited'::text, 'reversed'::text]))::integer OR COALESCE(p.fees, 0::bigint) <> ((d.state = ANY (ARRAY['credited'::text, 'reversed'::text])) AND d.fee > 0::numeric)::integer OR COALESCE(p.reversals, 0::bigint) <> (d.state = 'reversed'::text)::integer
+UNION ALL
+ SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
+    ((('is '::text || t.class) || ' with '::text) || COALESCE(p.booked, 0::bigint)) || ' postings'::text AS detail
+   FROM payonce.chain_transfers t
+     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS transfer,
+            count(*) AS booked
+           FROM payonce.postings
+          WHERE postings.idem_key ~ '^DEP_(SUSPENSE|MOVE):'::text
+          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.transfer = t.id::text
+  WHERE COALESCE(p.booked, 0::bigint) <> (t.final_at IS NOT NULL AND ((t.class = ANY (ARRAY['UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR (t.class = ANY (ARRAY['FUNDING'::text, 'UNKNOWN_INTERNAL'::text])) AND t.from_address <> t.to_address))::integer;
+
+create view payonce.broken_l1 as
+ SELECT 'posting '::text || e.posting_id AS subject,
+    (('sums to '::text || sum(e.amount)) || ' in '::text) || e.asset_id AS detail
+   FROM payonce.ledger_entries e
+  GROUP BY e.posting_id, e.asset_id
+ HAVING sum(e.amount) <> 0::numeric
+UNION ALL
+ SELECT 'posting '::text || p.id AS subject,
+    ('has no entries ('::text || p.idem_key) || ')'::text AS detail
+   FROM payonce.postings p
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.ledger_entries e
+          WHERE e.posting_id = p.id))
+UNION ALL
+ SELECT (('account '::text || e.account_id) || ' seq '::text) || e.seq AS subject,
+    ('belongs to posting '::text || e.posting_id) || ', which does not exist'::text AS detail
+   FROM payonce.ledger_entries e
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.id = e.posting_id))
+UNION ALL
+ SELECT 'asset '::text || a.asset_id AS subject,
+    ('sums to '::text || sum(a.balance)) || ' over all accounts'::text AS detail
+   FROM payonce.accounts a
+  GROUP BY a.asset_id
+ HAVING sum(a.balance) <> 0::numeric;
+
+create view payonce.broken_l2 as
+ SELECT (('account '::text || account_id) || ' seq '::text) || seq AS subject,
+    (((((('after '::text || balance_before) || ' at seq '::text) || seq_before) || ' comes '::text) || amount) || ' and stands at '::text) || balance_after AS detail
+   FROM ( SELECT e.account_id,
+            e.seq,
+            e.amount,
+            e.balance_after,
+            lag(e.seq, 1, 0::bigint) OVER chain AS seq_before,
+            lag(e.balance_after, 1, 0::numeric) OVER chain AS balance_before
+           FROM payonce.ledger_entries e
+          WINDOW chain AS (PARTITION BY e.account_id ORDER BY e.seq)) l
+  WHERE seq <> (seq_before + 1) OR balance_after <> (balance_before + amount);
+
+create view payonce.broken_l3 as
+ SELECT ((('account '::text || a.id) || ' ('::text) || a.code) || ')'::text AS subject,
+    (((((((('balance '::text || a.balance) || ', entries '::text) || COALESCE(s.total, 0::numeric)) || ', last '::text) || COALESCE(l.balance_after, 0::numeric)) || ', seq '::text) || a.seq) || ' of '::text) || COALESCE(s.last_seq, 0::bigint) AS detail
+   FROM payonce.accounts a
+     LEFT JOIN ( SELECT ledger_entries.account_id,
+            sum(ledger_entries.amount) AS total,
+            max(ledger_entries.seq) AS last_seq
+           FROM payonce.ledger_entries
+          GROUP BY ledger_entries.account_id) s ON s.account_id = a.id
+     LEFT JOIN payonce.ledger_entries l ON l.account_id = a.id AND l.seq = s.last_seq
+  WHERE a.balance <> COALESCE(s.total, 0::numeric) OR a.balance <> COALESCE(l.balance_after, 0::numeric) OR a.seq <> COALESCE(s.last_seq, 0::bigint);
+
+create view payonce.broken_l4 as
+ SELECT ((('account '::text || a.id) || ' ('::text) || a.code) || ')'::text AS subject,
+    (((((('balance '::text || a.balance) || ', held '::text) || a.held) || ', floor '::text) || a.floor) || ', deficit '::text) || a.deficit AS detail
+   FROM payonce.accounts a
+  WHERE (a.balance - a.held) < (a.floor - a.deficit) OR a.deficit > GREATEST(0::numeric, a.floor - (a.balance - a.held)) OR a.deficit > 0::numeric AND a.floor IS NULL
+UNION ALL
+ SELECT (('account '::text || e.account_id) || ' seq '::text) || e.seq AS subject,
+    (('stood at '::text || e.balance_after) || ', below its floor '::text) || a.floor AS detail
+   FROM payonce.ledger_entries e
+     JOIN payonce.accounts a ON a.id = e.account_id
+  WHERE e.balance_after < a.floor AND NOT (EXISTS ( SELECT 1
+           FROM payonce.ledger_entries r
+             JOIN payonce.postings p ON p.id = r.posting_id
+          WHERE r.account_id = e.account_id AND r.seq <= e.seq AND (p.reverses IS NOT NULL OR p.idem_key ~~ 'ADJUST:%'::text))) AND NOT (EXISTS ( SELECT 1
+           FROM payonce.holds h
+          WHERE h.account_id = e.account_id AND h.key ~~ '%:reopened:%'::text));
+
+create view payonce.broken_l5 as
+ WITH lines AS (
+         SELECT e.posting_id,
+            min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            max(abs(e.amount)) AS largest,
+            min(a.partner_id) AS partner_id,
+            COALESCE(sum(e.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody
+           FROM payonce.ledger_entries e
+             JOIN payonce.accounts a ON a.id = e.account_id
+          GROUP BY e.posting_id
+        ), named AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            p.reverses,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
+                CASE
+                    WHEN split_part(p.idem_key, ':'::text, 2) ~ '^[0-9]{1,18}$'::text THEN split_part(p.idem_key, ':'::text, 2)::bigint
+                    ELSE NULL::bigint
+                END AS number,
+            l.posting_id,
+            l.asset_id,
+            l.assets,
+            l.largest,
+            l.partner_id,
+            l.partner,
+            l.custody
+           FROM payonce.postings p
+             JOIN lines l ON l.posting_id = p.id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN w.id IS NULL THEN 'names no withdrawal'::text
+                    WHEN e.id IS NULL THEN 'belongs to no effect of this withdrawal'::text
+                    WHEN (n.kind = 'WDR_CONFIRM'::text) <> (w.purpose = 'customer'::text) THEN 'books a withdrawal of purpose '::text || w.purpose
+                    WHEN n.asset_id <> w.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || w.asset_id
+                    WHEN n.kind = 'WDR_CONFIRM'::text AND (n.partner_id IS DISTINCT FROM w.partner_id OR n.partner <> (- (w.amount + w.fee)) OR n.custody <> w.amount) THEN (((((('books '::text || n.partner) || ' for '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (- (w.amount + w.fee))) || ' for '::text) || w.partner_id
+                    WHEN n.kind = 'WDR_MOVE'::text AND (n.partner_id IS NOT NULL OR n.largest <> w.amount) THEN (('moves '::text || n.largest) || ', not '::text) || w.amount
+                    ELSE NULL::text
+                END AS fault
+           FROM named n
+             LEFT JOIN payonce.withdrawals w ON w.id = n.name
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = 'withdrawal'::text AND e.subject_id = w.id
+          WHERE n.kind = ANY (ARRAY['WDR_CONFIRM'::text, 'WDR_MOVE'::text])
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN d.id IS NULL THEN 'names no deposit'::text
+                    WHEN n.asset_id <> d.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || d.asset_id
+                    WHEN n.kind = 'DEP_CREDIT'::text AND (n.partner_id IS DISTINCT FROM d.partner_id OR n.partner <> d.amount) THEN (('credits '::text || n.partner) || ', not '::text) || d.amount
+                    WHEN n.kind = 'DEP_FEE'::text AND (n.partner_id IS DISTINCT FROM d.partner_id OR n.partner <> (- d.fee)) THEN (('takes '::text || (- n.partner)) || ', not '::text) || d.fee
+                    WHEN n.kind = 'DEP_REVERSAL'::text AND (n.custody <> d.amount OR n.reverses IS NULL) THEN (('gives back '::text || n.custody) || ', not '::text) || d.amount
+                    ELSE NULL::text
+                END AS "case"
+           FROM named n
+             LEFT JOIN payonce.deposits d ON d.id = n.name
+          WHERE n.kind = ANY (ARRAY['DEP_CREDIT'::text, 'DEP_FEE'::text, 'DEP_REVERSAL'::text])
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN t.id IS NULL THEN 'names no chain transfer'::text
+                    WHEN n.asset_id <> t.asset_id OR n.largest <> t.amount THEN (((((('books '::text || n.largest) || ' '::text) || n.asset_id) || ', not '::text) || t.amount) || ' '::text) || t.asset_id
+                    ELSE NULL::text
+                END AS "case"
+           FROM named n
+             LEFT JOIN payonce.chain_transfers t ON t.id = n.number
+          WHERE n.kind = ANY (ARRAY['DEP_SUSPENSE'::text, 'DEP_MOVE'::text, 'DEP_CLAIM'::text])
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN e.id IS NULL THEN 'names no effect'::text
+                    WHEN (n.kind = ANY (ARRAY['GAS'::text, 'OVERPAID'::text])) AND n.effect_id IS DISTINCT FROM e.id THEN 'carries effect '::text || COALESCE(n.effect_id::text, 'none'::text)
+                    WHEN n.kind = 'OVERPAID'::text AND (n.asset_id <> e.asset_id OR n.largest <> e.amount) THEN (('books '::text || n.largest) || ', not '::text) || e.amount
+                    WHEN n.kind = 'UNWOUND'::text AND n.reverses IS NULL THEN 'reverses nothing'::text
+                    ELSE NULL::text
+                END AS "case"
+           FROM named n
+             LEFT JOIN payonce.effects e ON e.id = n.number
+          WHERE n.kind = ANY (ARRAY['GAS'::text, 'OVERPAID'::text, 'UNWOUND'::text])
+        UNION ALL
+         SELECT n.idem_key,
+            'names no return'::text
+           FROM named n
+          WHERE n.kind = 'RETURN'::text AND NOT (EXISTS ( SELECT 1
+                   FROM payonce.returns r
+                  WHERE r.id = n.name))
+        UNION ALL
+         SELECT n.idem_key,
+            'names no proposal of two persons'::text
+           FROM named n
+          WHERE n.kind = 'ADJUST'::text AND NOT (EXISTS ( SELECT 1
+                   FROM payonce.proposals p
+                  WHERE p.id = n.name AND p.approved_by IS NOT NULL))
+        )
+ SELECT 'posting '::text || idem_key AS subject,
+    fault AS detail
+   FROM judged
+  WHERE fault IS NOT NULL;
+
+create view payonce.broken_l6 as
+ SELECT ((('account '::text || a.id) || ' ('::text) || a.code) || ')'::text AS subject,
+    (('held '::text || a.held) || ', open holds '::text) || COALESCE(h.total, 0::numeric) AS detail
+   FROM payonce.accounts a
+     LEFT JOIN ( SELECT holds.account_id,
+            sum(holds.amount) AS total
+           FROM payonce.holds
+          WHERE holds.state = 'open'::text
+          GROUP BY holds.account_id) h ON h.account_id = a.id
+  WHERE a.held <> COALESCE(h.total, 0::numeric)
+UNION ALL
+ SELECT 'hold '::text || h.key AS subject,
+    'is open and no effect needs it'::text AS detail
+   FROM payonce.holds h
+  WHERE h.state = 'open'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.effect_holds c
+          WHERE c.hold_key = h.key AND (c.state = ANY (ARRAY['PENDING'::text, 'SEALED'::text]))))
+UNION ALL
+ SELECT 'effect '::text || c.effect_id AS subject,
+    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) ||
+        CASE
+            WHEN h.id IS NULL THEN 'missing'::text
+            WHEN h.state <> 'open'::text THEN h.state
+            ELSE 'of '::text || h.amount
+        END AS detail
+   FROM payonce.effect_holds c
+     LEFT JOIN payonce.holds h ON h.key = c.hold_key
+     LEFT JOIN payonce.withdrawals w ON c.subject_type = 'withdrawal'::text AND w.id = c.subject_id
+  WHERE (c.state = ANY (ARRAY['PENDING'::text, 'SEALED'::text])) AND (h.id IS NULL OR h.state <> 'open'::text OR h.amount < c.amount OR h.amount <> COALESCE(w.amount + w.fee, h.amount))
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'pays a partner''s customer and holds nothing'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
+  WHERE w.purpose = 'customer'::text AND e.hold_key IS NULL;
+
+create view payonce.broken_l7 as
+ SELECT 'table '::text || w.guarded AS subject,
+    'has lost its trigger '::text || w.guard AS detail
+   FROM ( VALUES ('ledger_entries'::text,'ledger_entries_append_only'::text), ('ledger_entries'::text,'ledger_entries_no_truncate'::text), ('ledger_entries'::text,'ledger_entries_whole'::text), ('postings'::text,'postings_append_only'::text), ('postings'::text,'postings_no_truncate'::text)) w(guarded, guard)
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM pg_trigger t
+          WHERE t.tgrelid = to_regclass('payonce.'::text || w.guarded)::oid AND t.tgname = w.guard))
+UNION ALL
+ SELECT 'table '::text || c.relname::text AS subject,
+    ('its trigger '::text || t.tgname::text) || ' is switched off'::text AS detail
+   FROM pg_trigger t
+     JOIN pg_class c ON c.oid = t.tgrelid
+  WHERE c.relnamespace = 'payonce'::regnamespace::oid AND (t.tgenabled <> ALL (ARRAY['O'::"char", 'A'::"char"]));
+
+create view payonce.broken_l8 as
+ SELECT 'posting '::text || p.idem_key AS subject,
+    'is a reversal that names no original'::text AS detail
+   FROM payonce.postings p
+  WHERE p.idem_key ~ '^(DEP_REVERSAL|UNWOUND):'::text AND p.reverses IS NULL
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    ('reverses '::text || o.idem_key) ||
+        CASE
+            WHEN o.reverses IS NOT NULL THEN ', itself a reversal'::text
+            WHEN r.id <= o.id THEN ', which came later'::text
+            ELSE ', which was reversed before'::text
+        END AS detail
+   FROM payonce.postings r
+     JOIN payonce.postings o ON o.id = r.reverses
+  WHERE o.reverses IS NOT NULL OR r.id <= o.id OR (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.reverses = o.id AND p.id < r.id))
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    (('does not give account '::text || l.account_id) || ' back its '::text) || (- l.amount) AS detail
+   FROM payonce.postings r
+     JOIN payonce.ledger_entries l ON l.posting_id = r.reverses AND l.amount < 0::numeric
+     LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
+  WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
+
+create view payonce.broken_n1 as
+ SELECT 'event '::text || e.event_id AS subject,
+    'has no delivery for endpoint '::text || p.id AS detail
+   FROM payonce.events e
+     JOIN payonce.endpoints p ON p.partner_id = e.partner_id AND p.created_at < e.created_at AND (p.disabled_at IS NULL OR p.disabled_at > e.created_at)
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.deliveries d
+          WHERE d.event_id = e.id AND d.endpoint_id = p.id)) AND (p.created_at < (e.created_at - '00:00:15'::interval) OR (EXISTS ( SELECT 1
+           FROM payonce.deliveries d
+          WHERE d.endpoint_id = p.id AND d.subject_type = e.subject_type AND d.subject_id = e.subject_id AND d.sequence < e.sequence)))
+UNION ALL
+ SELECT 'withdrawal '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE e.subject_type = 'withdrawal'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'withdrawal.confirmed'::text))
+UNION ALL
+ SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
+    ('ended as '::text || s.closed_as) || ' and no event says so'::text AS detail
+   FROM payonce.subjects s
+  WHERE s.closed_as IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = s.type AND v.subject_id = s.id AND v.type = ((s.type || '.'::text) || s.closed_as)))
+UNION ALL
+ SELECT 'deposit '::text || d.id AS subject,
+    ('is '::text || d.state) || ' and no event says so'::text AS detail
+   FROM payonce.deposits d
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = 'deposit'::text AND v.subject_id = d.id AND v.type = ('deposit.'::text || d.state)));
+
+create view payonce.broken_n2 as
+ SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
+    (((('has '::text || COALESCE(e.events, 0::bigint)) || ' events up to '::text) || COALESCE(e.last, 0::bigint)) || ', its counter says '::text) || s.event_seq AS detail
+   FROM payonce.subjects s
+     LEFT JOIN ( SELECT events.subject_type,
+            events.subject_id,
+            count(*) AS events,
+            min(events.sequence) AS first,
+            max(events.sequence) AS last
+           FROM payonce.events
+          GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
+  WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
+
+create view payonce.broken_v2 as
+ SELECT 'withdrawal '::text || w.id AS subject,
+    'has no effect'::text AS detail
+   FROM payonce.withdrawals w
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = 'withdrawal'::text AND e.subject_id = w.id))
+UNION ALL
+ SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
+    'has no live effect, no end and no case'::text AS detail
+   FROM payonce.subjects s
+  WHERE s.closed_at IS NULL AND (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = s.type AND e.subject_id = s.id)) AND NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = s.type AND e.subject_id = s.id AND e.state <> 'RELEASED'::text)) AND NOT (EXISTS ( SELECT 1
+           FROM payonce.cases c
+             LEFT JOIN payonce.effects e ON e.id = c.effect_id
+          WHERE c.closed_at IS NULL AND (c.subject_key = ((s.type || ':'::text) || s.id) OR e.subject_type = s.type AND e.subject_id = s.id)))
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    ((('is '::text || e.state) || ' though its subject ended as '::text) || s.closed_as) || ', and no case says so'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.subjects s ON s.type = e.subject_type AND s.id = e.subject_id
+  WHERE s.closed_at IS NOT NULL AND e.state <> 'RELEASED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.cases c
+          WHERE c.effect_id = e.id AND c.kind = 'told_failed'::text));
+
+create view payonce.effect_holds as
+ SELECT id AS effect_id,
+    state,
+    subject_type,
+    subject_id,
+    amount,
+        CASE
+            WHEN reopens = 0 THEN hold_key
+            ELSE (hold_key || ':reopened:'::text) || reopens
+        END AS hold_key
+   FROM payonce.effects e
+  WHERE hold_key IS NOT NULL;
 
 create view payonce.withdrawal_states as
  SELECT w.id,
@@ -878,6 +1490,14 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.deposits_frozen()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'deposit % is frozen', old.id using errcode = 'P0C03', constraint = 'deposits_frozen';
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.deposits_guard()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -902,11 +1522,11 @@ begin
     raise exception 'effect % is not sealed: nothing can be signed', new.effect_id using errcode = 'P0B16', constraint = 'effect_variants_sealed';
   end if;
   if new.kind = 'cancel' then
-    if new.to_address <> sealed.signer or new.value <> 0 or new.data not in ('0x', '') then
+    if new.to_address is distinct from sealed.signer or new.value <> 0 or new.data not in ('0x', '') then
       raise exception 'a cancel is a self-transfer of nothing' using errcode = 'P0B17', constraint = 'effect_variants_cancel';
     end if;
   else
-    if new.to_address <> sealed.body ->> 'to' or new.value <> (sealed.body ->> 'value')::numeric or new.data <> sealed.body ->> 'data' then
+    if (new.to_address, new.value, new.data) is distinct from (sealed.body ->> 'to', (sealed.body ->> 'value')::numeric, sealed.body ->> 'data') then
       raise exception 'a variant keeps to, value and data of the seal' using errcode = 'P0B17', constraint = 'effect_variants_payload';
     end if;
     if exists (select 1 from payonce.effect_variants v where v.effect_id = new.effect_id and v.kind = 'cancel') then
@@ -929,22 +1549,18 @@ begin
   if exists (select 1 from payonce.subjects s join added a on s.type = a.subject_type and s.id = a.subject_id where s.closed_at is not null) then
     raise exception 'this subject was told its end: no effect ever again' using errcode = 'P0B13', constraint = 'effects_subject_closed';
   end if;
+  -- A successor differs in identity and rail parameters only (design §1, 7), and tries are numbered without gaps.
+  if exists (select 1 from added where seq <> 1) and exists (
+    select 1 from added a
+    left join payonce.effects p on p.subject_type = a.subject_type and p.subject_id = a.subject_id and p.seq = a.seq - 1
+    where a.seq > 1
+      and (p.id is null
+           or (p.partner_id, p.asset_id, p.amount, p.destination, p.wallet, p.call) is distinct from (a.partner_id, a.asset_id, a.amount, a.destination, a.wallet, a.call))) then
+    raise exception 'a successor is its predecessor again' using errcode = 'P0B18', constraint = 'effects_successor_same';
+  end if;
   insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
   select id, 1, null, state, 'intended', 0 from added;
   return null;
-end $function$;
-
-CREATE OR REPLACE FUNCTION payonce.effects_frozen()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
-     is distinct from
-     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at) then
-    raise exception 'effect %: what was taken in is frozen', old.id using errcode = 'P0B10', constraint = 'effects_intake_frozen';
-  end if;
-  raise exception 'effect %: the seal is immutable', old.id using errcode = 'P0B11', constraint = 'effects_seal_immutable';
 end $function$;
 
 CREATE OR REPLACE FUNCTION payonce.effects_guard()
@@ -1000,6 +1616,33 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.effects_immutable()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
+     is distinct from
+     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at) then
+    raise exception 'effect %: what was taken in is frozen', old.id using errcode = 'P0B10', constraint = 'effects_intake_frozen';
+  end if;
+  if old.sealed_at is not null
+     and (old.identity, old.payload, old.expect, old.plan, old.nonce, old.sealed_at, old.first_sent_at)
+         is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at) then
+    raise exception 'effect %: the seal is immutable', old.id using errcode = 'P0B11', constraint = 'effects_seal_immutable';
+  end if;
+  -- A lower token would let a stale worker in, a lower count or a lifted `no_send` would send again what must not be.
+  raise exception 'effect %: fences, counts, stops and ends never go back', old.id using errcode = 'P0B21', constraint = 'effects_never_back';
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.effects_testimonies()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'effect %: testimony is counted where it is stored', old.id using errcode = 'P0B20', constraint = 'effects_testimonies_counted';
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.events_fan_out()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1042,15 +1685,17 @@ CREATE OR REPLACE FUNCTION payonce.evidence_guard()
 AS $function$
 begin
   if tg_op = 'DELETE'
-     or (old.id, old.effect_id, old.kind, old.rank, old.source, old.operator, old.object_id, old.detail, old.send_number, old.lease_token)
+     or (old.id, old.effect_id, old.kind, old.rank, old.source, old.operator, old.object_id, old.detail, old.answer_id, old.send_number, old.lease_token, old.proposal_id, old.at)
         is distinct from
-        (new.id, new.effect_id, new.kind, new.rank, new.source, new.operator, new.object_id, new.detail, new.send_number, new.lease_token)
+        (new.id, new.effect_id, new.kind, new.rank, new.source, new.operator, new.object_id, new.detail, new.answer_id, new.send_number, new.lease_token, new.proposal_id, new.at)
      or old.struck_at is not null then
     raise exception 'evidence is never changed' using errcode = 'P0A01', constraint = 'effect_evidence_append_only';
   end if;
   if new.struck_at is not null then
     if old.rank <> 'word' or not exists (
-      select 1 from payonce.proposals p where p.id = new.struck_by and p.verb = 'strike' and p.approved_by is not null) then
+      select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
+      where p.id = new.struck_by and p.verb = 'strike' and p.approved_by is not null and p.state in ('approved', 'done')
+        and c.effect_id = old.effect_id and p.detail ->> 'evidenceId' = old.id::text) then
       raise exception 'only two persons strike word testimony' using errcode = 'P0B08', constraint = 'effect_evidence_strike';
     end if;
     update payonce.effects set testimonies = testimonies - 1, evidence_version = evidence_version + 1 where id = old.effect_id;
@@ -1069,7 +1714,9 @@ begin
     raise exception 'evidence % has another rank', new.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
   end if;
   if new.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
-    select 1 from payonce.proposals p where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')) then
+    select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
+    where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
+      and c.effect_id = new.effect_id and p.verb = case new.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end) then
     raise exception 'evidence % needs two persons', new.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
   end if;
   return new;
@@ -1096,6 +1743,7 @@ CREATE OR REPLACE FUNCTION payonce.ledger_entries_whole()
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 declare
   bad record;
@@ -1118,22 +1766,26 @@ begin
       using errcode = 'P0A04', constraint = 'ledger_entries_closed';
   end if;
 
-  select l.account_id into bad
+  -- Of an unbroken run, seq less the entry's place and balance_after less the sum so far are the same for all: what was before.
+  select g.account_id into bad
   from (
-    select account_id, asset_id, seq, amount, balance_after,
-           lag(asset_id) over chain as asset_before, lag(seq) over chain as seq_before,
-           lag(balance_after) over chain as balance_before, lead(seq) over chain as seq_next
-    from added window chain as (partition by account_id order by seq)
-  ) l
-  where case
-    when l.seq_before is not null then
-      l.seq <> l.seq_before + 1 or l.asset_id <> l.asset_before or l.balance_after <> l.balance_before + l.amount
-    when l.seq = 1 then l.balance_after <> l.amount
-    else l.balance_after - l.amount is distinct from (
-      select e.balance_after from payonce.ledger_entries e where e.account_id = l.account_id and e.seq = l.seq - 1)
-  end
-  or l.seq_next is null and l.balance_after is distinct from (
-    select c.balance from payonce.accounts c where c.id = l.account_id and c.asset_id = l.asset_id and c.seq = l.seq)
+    select l.account_id, min(l.asset_id) as asset_id, min(l.seq_before) as seq_before, min(l.balance_before) as balance_before,
+           count(*) as lines, sum(l.amount) as total,
+           min(l.seq_before) = max(l.seq_before) and min(l.balance_before) = max(l.balance_before)
+             and min(l.asset_id) = max(l.asset_id) as is_unbroken
+    from (
+      select account_id, asset_id, amount, seq - row_number() over chain as seq_before,
+             balance_after - sum(amount) over chain as balance_before
+      from added window chain as (partition by account_id order by seq rows unbounded preceding)
+    ) l
+    group by l.account_id
+  ) g
+  where not g.is_unbroken
+     or g.balance_before is distinct from case when g.seq_before = 0 then 0 else (
+          select e.balance_after from payonce.ledger_entries e where e.account_id = g.account_id and e.seq = g.seq_before) end
+     or g.balance_before + g.total is distinct from (
+          select c.balance from payonce.accounts c
+          where c.id = g.account_id and c.asset_id = g.asset_id and c.seq = g.seq_before + g.lines)
   limit 1;
   if found then
     raise exception 'entries of account % do not continue its chain', bad.account_id
@@ -1165,6 +1817,7 @@ CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], 
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -1173,22 +1826,27 @@ declare
     select 1 from unnest(kinds, hold_keys) as k (kind, hold_key) where kind <> 'post' or hold_key is not null);
   verdicts text[] := array_fill(null::text, array[item_count]);
   refused int := 0;
-  touched text[];
-  is_post boolean[];
+  -- Accounts by id, as locked.
   account_ids bigint[];
   locked bigint[]; assets text[]; balances numeric[]; helds numeric[]; floors numeric[]; deficits numeric[]; seqs bigint[];
-  d_item int[]; d_account bigint[]; d_balance numeric[]; d_held numeric[];
-  e_item int[]; e_account bigint[]; e_asset text[]; e_seq bigint[]; e_amount numeric[]; e_after numeric[];
-  do_all_fit boolean;
-  is_decided boolean := false;
-  posting_ids bigint[];
-  posting_count int;
-  row_total int;
+  touched text[];
   stamp timestamptz;
-  free numeric[];
-  fits boolean;
-  place int;
+  -- What accepted items change.
+  d_item int[]; d_account bigint[]; d_balance numeric[]; d_held numeric[];
+  -- The entries that come of it.
+  e_item int[]; e_account bigint[]; e_asset text[]; e_seq bigint[]; e_amount numeric[]; e_after numeric[];
+  is_entangled boolean := false;
+  is_decided boolean := false;
+  do_all_fit boolean;
+  is_post boolean[];
+  posting_ids bigint[];
+  row_total int;
   rec record;
+  -- One after another.
+  key_groups int[]; hold_groups int[]; is_booked boolean[]; hold_states text[]; hold_accounts bigint[]; hold_amounts numeric[];
+  free numeric[]; nets numeric[];
+  m_account bigint[]; m_balance numeric[]; m_held numeric[]; places int[];
+  line int; first_line int; g int; place int; fits boolean;
 begin
   -- 1. Lock order: accounts by id, then holds (W6: locked and read before anything is inserted, duplicates included).
   if has_holds then
@@ -1211,22 +1869,23 @@ begin
   -- Under the locks: an account's entries carry times in the order of their seq.
   stamp := payonce.now();
 
-  -- 2. What exists already, or stands twice in this very batch, is a quiet no-op (W5). The rest becomes deltas.
+  -- 2. What exists already is a quiet no-op (W5); the rest becomes deltas.
   if has_holds then
     for rec in
-      select k.n, case
-               when k.kind = 'void' then case when h.state = 'open' and k.hold_nth = 1 then null else 'hold_gone' end
-               when k.kind = 'hold' then case when h.id is not null or k.nth > 1 then 'exists' end
-               when p.id is not null or k.nth > 1 then 'exists'
-               when k.hold_key is not null and (h.id is null or h.state <> 'open' or k.hold_nth > 1) then 'hold_gone'
+      select k.n, k.is_entangled, case
+               when k.kind = 'void' then case when h.state = 'open' then null else 'hold_gone' end
+               when k.kind = 'hold' then case when h.id is not null then 'exists' end
+               when p.id is not null then 'exists'
+               when k.hold_key is not null and h.state is distinct from 'open' then 'hold_gone'
              end as outcome
       from (select n::int, kind, key, hold_key,
-                   row_number() over (partition by kind, case when kind = 'post' then key else hold_key end order by n) as nth,
-                   row_number() over (partition by kind = 'hold', hold_key order by n) as hold_nth
+                   kind = 'post' and count(*) over (partition by kind, key collate "C") > 1
+                   or hold_key is not null and count(*) over (partition by hold_key) > 1 as is_entangled
             from unnest(kinds, keys, hold_keys) with ordinality as u (kind, key, hold_key, n)) k
       left join payonce.holds h on h.key = k.hold_key
       left join payonce.postings p on p.idem_key = k.key and k.kind = 'post'
     loop
+      is_entangled := is_entangled or rec.is_entangled;
       if rec.outcome is not null then
         verdicts[rec.n] := rec.outcome;
         refused := refused + 1;
@@ -1247,14 +1906,18 @@ begin
     ) s where verdicts[s.n] is null;
   else
     for rec in
-      select k.n
+      select k.n, p.id is not null as is_booked
       from (select n::int, key, row_number() over (partition by key collate "C" order by n) as nth
             from unnest(keys) with ordinality as u (key, n)) k
       left join payonce.postings p on p.idem_key = k.key
       where k.nth > 1 or p.id is not null
     loop
-      verdicts[rec.n] := 'exists';
-      refused := refused + 1;
+      if rec.is_booked then
+        verdicts[rec.n] := 'exists';
+        refused := refused + 1;
+      else
+        is_entangled := true;
+      end if;
     end loop;
     if refused = 0 then
       d_item := line_items; d_account := line_accounts; d_balance := line_amounts;
@@ -1266,68 +1929,126 @@ begin
     d_held := array_fill(0::numeric, array[coalesce(cardinality(d_item), 0)]);
   end if;
 
-  -- 3. Continue each account's chain through the deltas, from the row that was locked. Does everything fit, one after
-  -- another? If not, the items are tried in order, each alone, and the chains are made again from those that fit.
+  -- 3. Continue each account's chain through the deltas, from the row that was locked (n = 0; max carries what only it has).
+  -- If everything fits, with no deficit in play, that is the result. If not, or if items share a key or a hold, they are
+  -- tried in order, each alone, and the chains are made again.
   while refused < item_count loop
-    select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
-           array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
-           bool_and(c.n = 0 or c.floor is null or c.deficit = 0 and c.after - c.held >= c.floor)
-      into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
-    from (
-      select n, account, delta, n > 0 and delta <> 0 as is_entry,
-             sum(delta) over chain as after, sum(held) over chain as held,
-             (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
-             first_value(asset) over chain as asset, first_value(floor) over chain as floor, first_value(deficit) over chain as deficit
+    if not is_entangled or is_decided then
+      select array_agg(c.n) filter (where c.is_entry), array_agg(c.account) filter (where c.is_entry), array_agg(c.asset) filter (where c.is_entry),
+             array_agg(c.seq) filter (where c.is_entry), array_agg(c.delta) filter (where c.is_entry), array_agg(c.after) filter (where c.is_entry),
+             bool_and(c.n = 0 or c.lowest is null or c.after - c.held >= c.lowest)
+        into e_item, e_account, e_asset, e_seq, e_amount, e_after, do_all_fit
       from (
-        select 0 as n, account, asset, delta, held, floor, deficit, lines
-        from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
-        union all
-        select n, account, null, delta, held, null, null, (delta <> 0)::int
-        from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
-      ) s
-      window chain as (partition by account order by n)
-    ) c;
-    exit when do_all_fit or is_decided;
+        select n, account, delta, n > 0 and delta <> 0 as is_entry,
+               sum(delta) over chain as after, sum(held) over chain as held,
+               (sum(lines) over (chain rows unbounded preceding))::bigint as seq,
+               max(asset) over chain as asset, max(lowest) over chain as lowest
+        from (
+          select 0 as n, account, asset, delta, held, lines,
+                 case when floor is not null then case when deficit > 0 then 'infinity' else floor end end as lowest
+          from unnest(locked, assets, balances, helds, floors, deficits, seqs) as h (account, asset, delta, held, floor, deficit, lines)
+          union all
+          select n, account, null, delta, held, (delta <> 0)::int, null
+          from unnest(d_item, d_account, d_balance, d_held) as d (n, account, delta, held)
+        ) s
+        window chain as (partition by account order by n)
+      ) c;
+      exit when do_all_fit or is_decided;
+    end if;
 
     is_decided := true;
+    refused := 0;
+    d_item := '{}'; d_account := '{}'; d_balance := '{}'; d_held := '{}';
+    select array_agg(k.key_group order by k.n), array_agg(k.hold_group order by k.n), array_agg(p.id is not null order by k.n),
+           array_agg(coalesce(h.state, 'none') order by k.n), array_agg(h.account_id order by k.n), array_agg(h.amount order by k.n)
+      into key_groups, hold_groups, is_booked, hold_states, hold_accounts, hold_amounts
+    from (select n::int, kind, key, hold_key,
+                 case when kind = 'post' then (min(n) over (partition by kind, key collate "C"))::int end as key_group,
+                 case when hold_key is not null then (min(n) over (partition by hold_key))::int end as hold_group
+          from unnest(kinds, keys, hold_keys) with ordinality as u (kind, key, hold_key, n)) k
+    left join payonce.holds h on h.key = k.hold_key
+    left join payonce.postings p on p.idem_key = k.key and k.kind = 'post';
     free := array(select balance - held from unnest(balances, helds) with ordinality as f (balance, held, n) order by n);
-    for rec in
-      select d.n, array_agg(d.place) as places, array_agg(d.net) as nets
-      from (select u.n, array_position(locked, u.account) as place, sum(u.balance - u.held) as net
-            from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) group by u.n, u.account) d
-      group by d.n order by d.n
-    loop
+    nets := free;
+    line := 1;
+    for n in 1 .. item_count loop
+      first_line := line;
+      while line_items[line] = n loop
+        line := line + 1;
+      end loop;
+      g := hold_groups[n];
+      if kinds[n] = 'post' and is_booked[key_groups[n]] or kinds[n] = 'hold' and hold_states[g] <> 'none' then
+        verdicts[n] := 'exists';
+        refused := refused + 1;
+        continue;
+      elsif kinds[n] <> 'hold' and g is not null and hold_states[g] <> 'open' then
+        verdicts[n] := 'hold_gone';
+        refused := refused + 1;
+        continue;
+      end if;
+
+      m_account := line_accounts[first_line : line - 1];
+      if kinds[n] = 'post' then
+        m_balance := line_amounts[first_line : line - 1];
+        m_held := array_fill(0::numeric, array[line - first_line]);
+      else
+        m_balance := array_fill(0::numeric, array[line - first_line]);
+        m_held := line_amounts[first_line : line - 1];
+      end if;
+      if kinds[n] <> 'hold' and g is not null then
+        m_account := m_account || hold_accounts[g];
+        m_balance := m_balance || 0::numeric;
+        m_held := m_held || -hold_amounts[g];
+      end if;
+      places := '{}';
+      for i in 1 .. coalesce(cardinality(m_account), 0) loop
+        place := array_position(locked, m_account[i]);
+        if place = any (places) then
+          nets[place] := nets[place] + m_balance[i] - m_held[i];
+        else
+          places := places || place;
+          nets[place] := m_balance[i] - m_held[i];
+        end if;
+      end loop;
       fits := true;
-      for i in 1 .. cardinality(rec.places) loop
-        place := rec.places[i];
-        if rec.nets[i] < 0 and free[place] + rec.nets[i] < floors[place] - deficits[place] then
+      foreach place in array places loop
+        if nets[place] < 0 and free[place] + nets[place] < floors[place] - deficits[place] then
           fits := false;
         end if;
       end loop;
-      if fits then
-        for i in 1 .. cardinality(rec.places) loop
-          place := rec.places[i];
-          free[place] := free[place] + rec.nets[i];
-          if floors[place] is not null then
-            deficits[place] := least(deficits[place], greatest(0, floors[place] - free[place]));
-          end if;
-        end loop;
-      else
-        verdicts[rec.n] := 'insufficient';
+      if not fits then
+        verdicts[n] := 'insufficient';
         refused := refused + 1;
+        continue;
+      end if;
+
+      verdicts[n] := null;
+      foreach place in array places loop
+        free[place] := free[place] + nets[place];
+        if floors[place] is not null then
+          deficits[place] := least(deficits[place], greatest(0, floors[place] - free[place]));
+        end if;
+      end loop;
+      d_item := d_item || array_fill(n, array[coalesce(cardinality(m_account), 0)]);
+      d_account := d_account || m_account; d_balance := d_balance || m_balance; d_held := d_held || m_held;
+      if kinds[n] = 'post' then
+        is_booked[key_groups[n]] := true;
+      end if;
+      if kinds[n] = 'hold' then
+        hold_states[g] := 'open';
+        hold_accounts[g] := line_accounts[first_line];
+        hold_amounts[g] := line_amounts[first_line];
+      elsif g is not null then
+        hold_states[g] := 'ended';
       end if;
     end loop;
-    select array_agg(u.n order by u.n), array_agg(u.account order by u.n), array_agg(u.balance order by u.n), array_agg(u.held order by u.n)
-      into d_item, d_account, d_balance, d_held
-    from unnest(d_item, d_account, d_balance, d_held) as u (n, account, balance, held) where verdicts[u.n] is null;
+    if line <= cardinality(line_items) then
+      raise exception 'lines must come in the order of their items' using errcode = 'P0A08';
+    end if;
   end loop;
 
   if refused < item_count then
     -- 4. Heads first. A key that somebody else booked meanwhile on other accounts changes what was decided: run again.
-    posting_count := item_count - refused;
-    if has_holds then
-      posting_count := (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'post' and verdict is null);
-    end if;
     with booked as (
       insert into payonce.postings (idem_key, reference, effect_id, reverses, created_at)
       select key, reference, effect_id, reverses, stamp
@@ -1337,10 +2058,13 @@ begin
       returning id
     )
     select coalesce(array_agg(id order by id), '{}') into posting_ids from booked;
-    if cardinality(posting_ids) <> posting_count then
+    row_total := case when has_holds
+      then (select count(*) from unnest(kinds, verdicts) as u (kind, verdict) where kind = 'post' and verdict is null)
+      else item_count - refused end;
+    if cardinality(posting_ids) <> row_total then
       raise exception 'a posting key was booked meanwhile' using errcode = '40001';
     end if;
-    if posting_count < item_count then
+    if row_total < item_count then
       posting_ids := array(
         select case when is_new then posting_ids[count(*) filter (where is_new) over (order by n)] else 0 end
         from (select n, kind = 'post' and verdict is null as is_new
@@ -1402,6 +2126,21 @@ begin
   end if;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.proposals_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE'
+     or (old.id, old.case_id, old.verb, old.detail, old.evidence_version, old.proposed_by, old.proposed_at)
+        is distinct from (new.id, new.case_id, new.verb, new.detail, new.evidence_version, new.proposed_by, new.proposed_at)
+     or old.state in ('void', 'done')
+     or old.state = 'approved' and (new.state <> 'done' or new.approved_by <> old.approved_by) then
+    raise exception 'proposal % is frozen', old.id using errcode = 'P0B19', constraint = 'proposals_frozen';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1415,7 +2154,7 @@ CREATE OR REPLACE FUNCTION payonce.signers_guard()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if new.next_nonce < old.next_nonce then
+  if tg_op = 'DELETE' or (old.rail, old.address) is distinct from (new.rail, new.address) or new.next_nonce < old.next_nonce then
     raise exception 'the nonce of % never goes back', old.address using errcode = 'P0B09', constraint = 'signers_nonce_forward';
   end if;
   return new;
@@ -1445,11 +2184,13 @@ grant execute on function payonce.audit(text,text,text,jsonb) to public;
 grant execute on function payonce.audit_digest(jsonb) to public;
 grant execute on function payonce.audit_guard() to public;
 grant execute on function payonce.chain_transfers_guard() to public;
+grant execute on function payonce.deposits_frozen() to public;
 grant execute on function payonce.deposits_guard() to public;
 grant execute on function payonce.effect_variants_guard() to public;
 grant execute on function payonce.effects_born() to public;
-grant execute on function payonce.effects_frozen() to public;
 grant execute on function payonce.effects_guard() to public;
+grant execute on function payonce.effects_immutable() to public;
+grant execute on function payonce.effects_testimonies() to public;
 grant execute on function payonce.events_fan_out() to public;
 grant execute on function payonce.evidence_counts() to public;
 grant execute on function payonce.evidence_guard() to public;
@@ -1458,6 +2199,7 @@ grant execute on function payonce.holds_guard() to public;
 grant execute on function payonce.ledger_entries_whole() to public;
 grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
+grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.refuse_change() to public;
 grant execute on function payonce.signers_guard() to public;
 grant execute on function payonce.subjects_guard() to public;

@@ -411,8 +411,8 @@ end $$;
 create trigger effects_guard before update of state on payonce.effects
   for each row execute function payonce.effects_guard();
 
--- Frozen at intake; sealed once. Fires on every update that could touch them, cheaply.
-create function payonce.effects_frozen() returns trigger
+-- Frozen at intake; sealed once. Fires on every update that could touch them, cheaply, and (by its name) after the edges' guard.
+create function payonce.effects_immutable() returns trigger
 language plpgsql as $$
 begin
   if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
@@ -428,7 +428,7 @@ begin
   -- A lower token would let a stale worker in, a lower count or a lifted `no_send` would send again what must not be.
   raise exception 'effect %: fences, counts, stops and ends never go back', old.id using errcode = 'P0B21', constraint = 'effects_never_back';
 end $$;
-create trigger effects_frozen before update on payonce.effects
+create trigger effects_immutable before update on payonce.effects
   for each row when (
     (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
     is distinct from
@@ -437,11 +437,11 @@ create trigger effects_frozen before update on payonce.effects
         (old.identity, old.payload, old.expect, old.plan, old.nonce, old.sealed_at, old.first_sent_at)
         is distinct from (new.identity, new.payload, new.expect, new.plan, new.nonce, new.sealed_at, new.first_sent_at))
     or new.lease_token < old.lease_token or new.send_count < old.send_count or new.evidence_version < old.evidence_version
-    or new.reopens < old.reopens or new.transitions <> old.transitions or (old.no_send and not new.no_send)
+    or new.reopens < old.reopens or (new.transitions <> old.transitions and new.state = old.state) or (old.no_send and not new.no_send)
     or (old.contradicted_at is not null and new.contradicted_at is distinct from old.contradicted_at)
     or (old.ended_at is not null and new.state = old.state
         and (old.settled_by, old.released_by, old.release_rank, old.ended_at) is distinct from (new.settled_by, new.released_by, new.release_rank, new.ended_at)))
-  execute function payonce.effects_frozen();
+  execute function payonce.effects_immutable();
 create trigger effects_kept before delete on payonce.effects
   for each row execute function payonce.refuse_change();
 
