@@ -24,7 +24,15 @@ export const PROBLEM_TYPE = 'application/problem+json';
 
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer realm="payonce"');
-  return reply.code(problem.status).type(PROBLEM_TYPE).send(problem);
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(inOrder(problem));
+}
+
+/** A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. */
+function inOrder(problem: Problem): Problem {
+  const { type, title, status, code, detail, hint, pointer, got, expected, resource, money_state } = problem;
+  const named = resource === undefined ? undefined : { type: resource.type, id: resource.id };
+  const fields = { type, title, status, code, detail, hint, pointer, got, expected, resource: named, money_state };
+  return fields as Problem;
 }
 
 /** The boundary: whatever was thrown becomes an answer that shows nothing of the inside. */
@@ -64,10 +72,12 @@ function frameworkRefusal(error: FastifyError): Refusal {
       return { code: 'PO_REQUEST_TOO_LARGE', facts: { pointer: '', expected: `at most ${BODY_BYTES_MAX} bytes` } };
     case 415:
       return { code: 'PO_REQUEST_MEDIA', facts: { pointer: '/headers/content-type', expected: 'application/json' } };
+    // 414: an id longer than any of ours.
     case 404:
+    case 414:
       return { code: 'PO_NOT_FOUND', facts: {} };
     default:
-      if (error.code === 'FST_ERR_BAD_URL' || error.statusCode === 414)
+      if (error.code === 'FST_ERR_BAD_URL')
         return {
           code: 'PO_REQUEST_INVALID',
           facts: { detail: 'The path is not valid', expected: 'a percent-encoded path' },

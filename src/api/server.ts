@@ -81,6 +81,14 @@ export async function makeApi(deps: ApiDeps): Promise<FastifyInstance> {
     reply.header('x-request-id', request.id);
     reply.header('cache-control', 'no-store');
   });
+  // A connection that was busy when we began to stop would be kept alive, and hold the stop up, for minutes.
+  let isClosing = false;
+  app.addHook('preClose', async () => {
+    isClosing = true;
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (isClosing) reply.header('connection', 'close');
+  });
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'none';
     metrics.answered(route, request.method, reply.statusCode, reply.elapsedTime / 1000);

@@ -1,0 +1,225 @@
+/*
+ * Goal: a partner reaches its own things and nobody else's, on every route there is. Method: the routes come from the
+ * OpenAPI document, so a new one without a line here fails; each is called with no key, with a wrong one, by the owner and
+ * by another partner who names the owner's ids. What is another's must be answered like what never was, byte for byte.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { openCase } from '../../src/engine/cases.ts';
+import { emit } from '../../src/outbox/emit.ts';
+import { type Answer, type ApiWorld, type Ask, makeApiWorld, SOMEBODY } from './api-world.ts';
+
+interface Things {
+  withdrawal: string;
+  address: string;
+  deposit: string;
+  event: string;
+  endpoint: string;
+  case: string;
+}
+
+interface Recipe {
+  /** With the owner's ids in it. */
+  path: (own: Things) => string;
+  ask?: Ask;
+  /** What the owner is answered. */
+  status: number;
+  kind: 'one' | 'list' | 'create' | 'public';
+}
+
+const one = (path: (own: Things) => string, status = 200): Recipe => ({ path, status, kind: 'one' });
+const list = (path: string): Recipe => ({ path: () => path, status: 200, kind: 'list' });
+
+const RECIPES: Record<string, Recipe> = {
+  live: { path: () => '/livez', status: 200, kind: 'public' },
+  ready: { path: () => '/readyz', status: 200, kind: 'public' },
+  readProblem: { path: () => '/problems/PO_NOT_FOUND', status: 200, kind: 'public' },
+  receiveInbound: { path: () => '/v1/inbound/monitor', status: 401, kind: 'public' },
+  createWithdrawal: {
+    path: () => '/v1/withdrawals',
+    ask: { idempotencyKey: 'matrix', body: { asset: 'USDT', amount: '1', destination: SOMEBODY } },
+    status: 201,
+    kind: 'create',
+  },
+  createAddress: { path: () => '/v1/addresses', ask: { body: { chain: 'noop' } }, status: 201, kind: 'create' },
+  createEndpoint: {
+    path: () => '/v1/endpoints',
+    ask: { body: { url: 'https://partner.example/hook' } },
+    status: 201,
+    kind: 'create',
+  },
+  readWithdrawal: one((own) => `/v1/withdrawals/${own.withdrawal}`),
+  cancelWithdrawal: one((own) => `/v1/withdrawals/${own.withdrawal}/cancel`),
+  readAddress: one((own) => `/v1/addresses/${own.address}`),
+  readDeposit: one((own) => `/v1/deposits/${own.deposit}`),
+  readEvent: one((own) => `/v1/events/${own.event}`),
+  deleteEndpoint: one((own) => `/v1/endpoints/${own.endpoint}`, 204),
+  listWithdrawals: list('/v1/withdrawals'),
+  listAddresses: list('/v1/addresses'),
+  listDeposits: list('/v1/deposits'),
+  listEvents: list('/v1/events'),
+  listCases: list('/v1/cases'),
+  listEndpoints: list('/v1/endpoints'),
+  listBalances: list('/v1/balances'),
+  listEntries: list('/v1/entries?asset=USDT'),
+  listAssets: list('/v1/assets'),
+};
+
+let api: ApiWorld;
+let own: Things;
+let theirs: Things;
+before(async () => {
+  api = await makeApiWorld({ label: 'matrix' });
+  await api.world.fund(77_000_000n, api.otherPartnerId);
+  own = await makeThings(api.world.partnerId, api.key, 1);
+  theirs = await makeThings(api.otherPartnerId, api.otherKey, 2);
+});
+after(() => api.end());
+
+async function makeThings(partnerId: string, key: string, n: number): Promise<Things> {
+  const { pool, makeId, assetId } = api.world;
+  const withdrawal = await api.pay({ external_id: `of-${partnerId}` }, { key, idempotencyKey: `things-${n}` });
+  const address = await api.ask('POST', '/v1/addresses', {
+    key,
+    body: { chain: 'noop', user_ref: `user-${partnerId}` },
+  });
+  const endpoint = await api.ask('POST', '/v1/endpoints', { key, body: { url: `https://${n}.partner.example/hook` } });
+  const deposit = makeId('dep');
+  await pool.tx('a deposit', async (tx) => {
+    const { rows } = await tx.query<{ id: bigint }>(
+      `insert into payonce.chain_transfers
+         (chain, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason)
+       values ('noop', $1, 0, 1, 'block', $2, 'somebody', $3, 5, 'DEPOSIT', 'test') returning id`,
+      [`hash-${n}`, assetId, address.body.address],
+    );
+    await tx.query("insert into payonce.subjects (type, id, partner_id, natural_key) values ('deposit', $1, $2, $1)", [
+      deposit,
+      partnerId,
+    ]);
+    await tx.query(
+      'insert into payonce.deposits (id, transfer_id, partner_id, address_id, asset_id, amount) values ($1, $2, $3, $4, $5, 5)',
+      [deposit, rows[0]?.id, partnerId, address.body.id, assetId],
+    );
+    await emit(tx, makeId, [{ subjectType: 'deposit', subjectId: deposit, type: 'deposit.detected', data: {} }]);
+  });
+  const events = await api.ask('GET', '/v1/events', { key });
+  const caseId = await openCase(pool, makeId, {
+    kind: 'unknown_movement',
+    severity: 1,
+    subjectKey: deposit,
+    partnerId,
+    assetId,
+    amount: 5n,
+    summary: 'what an operator wrote stays inside',
+  });
+  return {
+    withdrawal: withdrawal.body.id,
+    address: address.body.id,
+    deposit,
+    event: events.body.items[0].id,
+    endpoint: endpoint.body.id,
+    case: caseId,
+  };
+}
+
+function routes(): { method: string; operationId: string; isPublic: boolean }[] {
+  return Object.values(api.document.paths).flatMap((methods) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      method: method.toUpperCase(),
+      operationId: operation.operationId,
+      isPublic: operation.security?.length === 0,
+    })),
+  );
+}
+
+function recipeOf(operationId: string): Recipe {
+  const recipe = RECIPES[operationId];
+  assert.ok(recipe !== undefined, `${operationId} has no line in this test`);
+  return recipe;
+}
+
+test('every route of the document has its line here, and no line is for nothing', () => {
+  assert.deepEqual(
+    routes()
+      .map((route) => route.operationId)
+      .sort(),
+    Object.keys(RECIPES).sort(),
+  );
+  for (const route of routes())
+    assert.equal(route.isPublic, recipeOf(route.operationId).kind === 'public', route.operationId);
+});
+
+test('without a key, or with one that never was, no route of a partner answers anything', async () => {
+  for (const { method, operationId, isPublic } of routes()) {
+    if (isPublic) continue;
+    const { path, ask } = recipeOf(operationId);
+    const rows = await api.countRows();
+    const without = await api.ask(method, path(own), { ...ask, key: null });
+    assert.deepEqual([without.status, without.body.code], [401, 'PO_AUTH_MISSING'], operationId);
+    const wrong = await api.ask(method, path(own), { ...ask, key: `sk_live_${'0'.repeat(51)}` });
+    assert.deepEqual([wrong.status, wrong.body.code], [401, 'PO_AUTH_WRONG'], operationId);
+    assert.deepEqual(await api.countRows(), rows, operationId);
+  }
+});
+
+test("another partner's ids are answered like ids that never were, and nothing of it is changed", async () => {
+  const never = Object.fromEntries(
+    Object.entries(own).map(([name, id]) => [name, id.replaceAll(/[^_]{5}$/g, '00000')]),
+  ) as unknown as Things;
+  for (const { method, operationId } of routes()) {
+    const { path, kind } = recipeOf(operationId);
+    if (kind !== 'one') continue;
+    const rows = await api.countRows();
+    const foreign = await api.ask(method, path(own), { key: api.otherKey });
+    const unknown = await api.ask(method, path(never), { key: api.otherKey });
+    assert.equal(foreign.status, 404, operationId);
+    assert.equal(foreign.text, unknown.text, operationId);
+    assert.deepEqual(await api.countRows(), rows, operationId);
+  }
+  assert.equal((await api.ask('GET', `/v1/withdrawals/${own.withdrawal}`)).body.status, 'pending');
+  assert.equal((await api.ask('GET', '/v1/endpoints')).body.items[0].disabled_at, null);
+});
+
+test("a list shows the caller's own and nothing of another's", async () => {
+  const mine: Record<string, string> = {
+    listWithdrawals: own.withdrawal,
+    listAddresses: own.address,
+    listDeposits: own.deposit,
+    listEvents: own.event,
+    listCases: own.case,
+    listEndpoints: own.endpoint,
+    listBalances: '"balance":"1000"',
+    listEntries: '"balance_after":"1000"',
+    listAssets: '"code":"USDT"',
+  };
+  const marks = (things: Things, partnerId: string): string[] => [...Object.values(things), partnerId];
+  for (const { method, operationId } of routes()) {
+    const { path, kind } = recipeOf(operationId);
+    if (kind !== 'list') continue;
+    const answers: [Answer, string[]][] = [
+      [await api.ask(method, path(own)), [...marks(theirs, api.otherPartnerId), '"77"']],
+      [await api.ask(method, path(own), { key: api.otherKey }), [...marks(own, api.world.partnerId), '"1000"']],
+    ];
+    assert.ok(answers[0]?.[0].text.includes(mine[operationId] ?? 'no mark'), `${operationId}: ${answers[0]?.[0].text}`);
+    for (const [answer, foreign] of answers) {
+      assert.equal(answer.status, 200);
+      for (const mark of foreign) assert.ok(!answer.text.includes(mark), `${operationId} shows ${mark}`);
+    }
+  }
+});
+
+test('a case shows that something is looked at, not what operators wrote or suspect', async () => {
+  const { body, text } = await api.ask('GET', '/v1/cases?status=open');
+  assert.deepEqual(body.items[0].subject, { type: 'deposit', id: own.deposit });
+  assert.deepEqual([body.items[0].asset, body.items[0].amount, body.items[0].status], ['USDT', '0.000005', 'open']);
+  assert.ok(!text.includes('operator') && !text.includes('unknown_movement'));
+  assert.deepEqual((await api.ask('GET', '/v1/cases?status=closed')).body.items, []);
+});
+
+test('the owner is answered on every route, as the document says', async () => {
+  for (const { method, operationId } of routes()) {
+    const { path, ask, status } = recipeOf(operationId);
+    const answer = await api.ask(method, path(own), ask);
+    assert.equal(answer.status, status, `${operationId}: ${answer.text}`);
+  }
+});
