@@ -9,7 +9,7 @@ import type { Chart } from '../ledger/accounts.ts';
 import type { UrlPolicy } from '../outbox/url-policy.ts';
 
 /** A destination as the rail of its chain reads it: `address` is stored and compared, `display` is for people. */
-export type ReadDestination =
+type ReadDestination =
   | { readonly ok: true; readonly address: string; readonly display: string }
   | { readonly ok: false; readonly fault: string; readonly expected: string };
 

@@ -283,8 +283,8 @@ const ProblemBody = Type.Object(
 
 const problem = (description: string) => ({ description, content: { [PROBLEM_TYPE]: { schema: ProblemBody } } });
 export const problems = {
-  '4xx': problem('Refused; nothing was written'),
-  '5xx': problem('Not answered by us as it should be'),
+  '4xx': problem('Refused: the code says why, money_state whether money may have moved'),
+  '5xx': problem('Not done, or not known: money_state says which; repeat with the same key'),
 };
 
 export const pageOf = <T extends TSchema>(item: T) =>

@@ -32,7 +32,7 @@ import type { Routes } from './routes/routes.ts';
 import { withdrawalRoutes } from './routes/withdrawals.ts';
 import type { TypeBoxProvider } from './schemas.ts';
 
-export type { ApiDeps, ReadDestination } from './deps.ts';
+export type { ApiDeps } from './deps.ts';
 
 /** 80 bits: enough to find one request in a log. */
 const REQUEST_ID_BYTES = 10;

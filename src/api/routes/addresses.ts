@@ -4,7 +4,7 @@ import {
   type DepositAddress,
   listDepositAddresses,
   readDepositAddress,
-} from '../../flows/deposits/addresses.ts';
+} from '../../flows/deposits/index.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import { callerOf } from '../auth.ts';
 import { cursorInvalid, fromCursor, pageItems, PLACE, toCursor } from '../cursor.ts';

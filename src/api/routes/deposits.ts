@@ -1,5 +1,5 @@
 /** Deposits over HTTP: read only, the chain alone makes them. */
-import { listDeposits, readDeposit, toDepositData } from '../../flows/deposits/views.ts';
+import { listDeposits, readDeposit, toDepositData } from '../../flows/deposits/index.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import { callerOf } from '../auth.ts';
 import { cursorInvalid, fromCursor, pageItems, PLACE, toCursor } from '../cursor.ts';
