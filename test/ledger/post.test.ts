@@ -225,6 +225,18 @@ test('req W3: a key has 1 to 80 characters, is never NULL and stands once', asyn
   await assert.rejects(insert('k'.repeat(80)), /postings_idem_key/);
 });
 
+test('req W4: six legs and a correction of one withdrawal are seven DEBITs under keys of their own; one key would lose six', async () => {
+  const account = await world.funded(700n);
+  const legs = (keyOf: (leg: number) => string) =>
+    Array.from({ length: 7 }, (_, leg) => posting(keyOf(leg), [account, -50n], [world.house, 50n]));
+  const fine = await world.post(...legs((leg) => `P2P_LEG:${account}:${leg === 6 ? 'correction:1' : leg}`));
+  assert.deepEqual(words(fine), Array(7).fill('posted'));
+  assert.equal((await world.balance(account)).balance, 350n);
+  const coarse = await world.post(...legs(() => `P2P:${account}`));
+  assert.deepEqual(words(coarse), ['posted', ...Array<string>(6).fill('exists')]);
+  assert.equal((await world.balance(account)).balance, 300n);
+});
+
 test('req W5: exists and insufficient are results: the caller goes on in the same transaction and commits', async () => {
   const account = await world.funded(1n);
   const key = `W5:${account}`;
