@@ -120,6 +120,9 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
   const bestYes = yes[0] ?? word[0];
   if (facts.state === 'SETTLED') return { act: 'wait' };
   if (facts.state === 'RELEASED') return bestYes === undefined ? { act: 'wait' } : { act: 'reopen', by: bestYes };
+  // A restored backup, or a stranger with our identity: it can be neither sealed nor released now, so a person decides.
+  if (bestYes !== undefined && facts.state === 'PENDING')
+    return { act: 'case', kind: 'contradiction', why: `${bestYes.kind} came before anything was sealed here` };
   if (yes[0] !== undefined) return { act: 'settle', by: yes[0] };
 
   const dead = found.find((one) => one.rank === 'dead');

@@ -1,0 +1,329 @@
+/*
+ * Goal: one table of edges and evidence everywhere (code, database, documents), and a pure core that is total and never
+ * frees money on nothing. Method: the tables are compared; `classify` and `decide` are driven over every kind of
+ * observation, every state and every corner of the facts.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import pg from 'pg';
+import { statesPage } from '../../scripts/states-doc.ts';
+import { classify, decide, type Decision } from '../../src/engine/classify.ts';
+import {
+  canGo,
+  EDGES,
+  EVIDENCE,
+  type Evidence,
+  type EvidenceKind,
+  type Facts,
+  STATES,
+} from '../../src/engine/effect.ts';
+import type { Observation, ObservationKind } from '../../src/engine/rail.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+test('the database has the same edges and the same evidence as the code (inv E5)', async () => {
+  const database = await testDatabase('tables');
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  const edges = await client.query<{ edge: string }>(
+    'select from_state || to_state as edge from payonce.effect_edges order by 1',
+  );
+  assert.deepEqual(
+    edges.rows.map((row) => row.edge),
+    EDGES.map((edge) => edge.from + edge.to).sort(),
+  );
+  const kinds = await client.query('select kind, says, rank, chain_final as "chainFinal" from payonce.evidence_kinds');
+  assert.deepEqual(Object.fromEntries(kinds.rows.map(({ kind, ...row }: { kind: string }) => [kind, row])), EVIDENCE);
+  await client.end();
+  await database.drop();
+});
+
+test('docs/states.md shows the tables as they are', () => {
+  assert.equal(readFileSync(new URL('../../docs/states.md', import.meta.url), 'utf8'), statesPage());
+});
+
+test('settled is the end: no edge leaves it, and none goes from a state to itself (req W1)', () => {
+  for (const state of STATES) {
+    assert.equal(canGo('SETTLED', state), false);
+    assert.equal(canGo(state, state), false);
+  }
+});
+
+/** Every combination of one value of each list. */
+function* product<T extends object>(lists: { [K in keyof T]: readonly T[K][] }): Generator<T> {
+  const keys = Object.keys(lists) as (keyof T)[];
+  const total = keys.reduce((count, key) => count * lists[key].length, 1);
+  for (let index = 0; index < total; index += 1) {
+    let rest = index;
+    const one = {} as T;
+    for (const key of keys) {
+      const list = lists[key];
+      one[key] = list[rest % list.length] as T[keyof T];
+      rest = Math.floor(rest / list.length);
+    }
+    yield one;
+  }
+}
+
+const FLAG = [false, true] as const;
+
+const EXPECTED: Record<Exclude<ObservationKind, 'refused' | 'spent_by_other' | 'expired_unincluded'>, EvidenceKind> = {
+  never_left: 'NEVER_LEFT',
+  not_found: 'NOT_FOUND',
+  unreadable: 'UNREADABLE',
+  in_progress: 'IN_PROGRESS',
+  blocked: 'BLOCKED',
+  included: 'INCLUDED',
+  accepted: 'ACCEPTED',
+  key_taken: 'KEY_TAKEN',
+  moved_otherwise: 'MOVED_OTHERWISE',
+  final_success: 'FINAL_SUCCESS',
+  came_back: 'CAME_BACK',
+  object_failed: 'PROVIDER_FAILED',
+  reverted_final: 'REVERTED_FINAL',
+  cancel_mined: 'CANCEL_MINED',
+};
+const BY_WITNESSES: Partial<Record<ObservationKind, EvidenceKind>> = {
+  spent_by_other: 'NONCE_SPENT_BY_OTHER',
+  expired_unincluded: 'EXPIRED_UNINCLUDED',
+};
+const KINDS = [
+  ...Object.keys(EXPECTED),
+  'refused',
+  ...Object.keys(BY_WITNESSES),
+  'a kind of tomorrow',
+] as ObservationKind[];
+
+type Refusal = NonNullable<Observation['refusal']>;
+const REFUSALS: (Refusal | undefined)[] = [
+  undefined,
+  ...product<Refusal>({
+    stage: ['before_key_check', 'after_key_check', 'unknown'],
+    storedUnderKey: FLAG,
+    replayed: FLAG,
+    final: FLAG,
+    atOnce: FLAG,
+  }),
+];
+
+function* observations(): Generator<Observation> {
+  const common = product<{ kind: ObservationKind; witness: boolean; objectId: string | null; keyStaysBound: boolean }>({
+    kind: KINDS,
+    witness: FLAG,
+    objectId: [null, 'a'],
+    keyStaysBound: FLAG,
+  });
+  for (const one of common) {
+    if (one.keyStaysBound && one.kind !== 'object_failed') continue;
+    for (const refusal of one.kind === 'refused' ? REFUSALS : [undefined]) {
+      yield {
+        ...one,
+        source: 'node',
+        operator: 'op-1',
+        detail: 'why',
+        cost: null,
+        ...(refusal === undefined ? {} : { refusal }),
+      };
+    }
+  }
+}
+
+const QUIET: Facts = {
+  state: 'SEALED',
+  sends: 1,
+  sendsNeverLeft: 0,
+  sendsRefused: 0,
+  sendsRefusedAtOnce: 0,
+  testimonies: 0,
+  objectTestimony: false,
+  acceptedObject: null,
+  absence: [],
+  absenceWitnesses: 2,
+  keyed: true,
+  latenessWithinKey: true,
+  refusedAtOnceCounts: true,
+  pastDecide: false,
+  latenessOver: false,
+};
+
+/** The corners that `classify` may look at. */
+function* corners(): Generator<Facts> {
+  const all = product<Facts & { refused: number; atOnce: number }>({
+    ...(Object.fromEntries(Object.entries(QUIET).map(([key, value]) => [key, [value]])) as unknown as {
+      [K in keyof Facts]: readonly Facts[K][];
+    }),
+    refused: [0, 1, 2],
+    atOnce: [0, 1, 2],
+    sends: [0, 1, 2],
+    absence: [
+      [],
+      [{ operator: 'op-1', objectId: 'a' }],
+      [{ operator: 'op-2', objectId: 'a' }],
+      [{ operator: 'op-2', objectId: 'b' }],
+      [{ operator: 'op-2', objectId: null }],
+    ],
+    absenceWitnesses: [1, 2],
+    keyed: FLAG,
+    latenessWithinKey: FLAG,
+    refusedAtOnceCounts: FLAG,
+  });
+  for (const { refused, atOnce, ...facts } of all) {
+    if (atOnce <= refused && refused <= facts.sends)
+      yield { ...facts, sendsRefused: refused, sendsRefusedAtOnce: atOnce };
+  }
+}
+
+test('classify is total, and each kind of evidence has its conditions (inv E10, case F1, req T5)', () => {
+  const every = [...corners()];
+  const seen = new Set<string>();
+  for (const observation of observations()) {
+    for (const facts of every) {
+      const found = classify(facts, observation);
+      seen.add(found.kind);
+      const { rank } = EVIDENCE[found.kind];
+      assert.ok(
+        found.rank === rank ||
+          (found.kind === 'PROVIDER_FAILED' && found.rank === 'believed' && observation.keyStaysBound !== true),
+      );
+      assert.deepEqual(
+        [found.source, found.operator, found.objectId],
+        [observation.source, observation.operator, observation.objectId],
+      );
+      if (observation.kind === 'refused') checkRefusal(facts, observation.refusal, found);
+      else if (observation.kind in BY_WITNESSES) checkAbsence(facts, observation, found);
+      else assert.equal(found.kind, EXPECTED[observation.kind as keyof typeof EXPECTED] ?? 'UNREADABLE');
+    }
+  }
+  // What no rail's answer gives: an operator's word, and what was never sealed.
+  const unseen = Object.keys(EVIDENCE).filter((kind) => !seen.has(kind));
+  assert.deepEqual(unseen.sort(), ['NEVER_SEALED', 'OPERATOR_ABSENT', 'OPERATOR_SAW']);
+});
+
+function checkRefusal(facts: Facts, refusal: Refusal | undefined, found: Evidence): void {
+  assert.notEqual(EVIDENCE[found.kind].says, 'yes');
+  const everySend = facts.sends > 0 && facts.sendsRefused === facts.sends;
+  switch (found.kind) {
+    case 'REJECTION_STORED':
+      assert.ok(
+        facts.keyed && facts.latenessWithinKey && (refusal?.storedUnderKey === true || refusal?.replayed === true),
+      );
+      return;
+    case 'REFUSED_AT_ONCE':
+      assert.ok(
+        facts.refusedAtOnceCounts &&
+          refusal?.atOnce === true &&
+          facts.sends > 0 &&
+          facts.sendsRefusedAtOnce === facts.sends,
+      );
+      return;
+    case 'REJECTED':
+      assert.ok(everySend || (facts.keyed && refusal?.final === true && refusal.stage === 'after_key_check'));
+      return;
+    default:
+      assert.equal(EVIDENCE[found.kind].says, 'nothing');
+  }
+}
+
+function checkAbsence(facts: Facts, observation: Observation, found: Evidence): void {
+  if (EVIDENCE[found.kind].says === 'nothing') return;
+  assert.equal(found.kind, BY_WITNESSES[observation.kind]);
+  const others = facts.absence.filter(
+    (one) => one.objectId === observation.objectId && one.operator !== observation.operator,
+  );
+  assert.ok(observation.witness && others.length + 1 >= facts.absenceWitnesses, 'absence without its witnesses');
+}
+
+test('decide is total: only edges that exist, a yes before any no, and nothing decides nothing (inv E10, E11, case A1)', () => {
+  const kinds = Object.keys(EVIDENCE) as EvidenceKind[];
+  const pieces: Evidence[] = kinds.flatMap((kind) =>
+    [null, 'a', 'b'].flatMap((objectId) =>
+      (kind === 'PROVIDER_FAILED' ? (['dead', 'believed'] as const) : [EVIDENCE[kind].rank]).map((rank) => ({
+        kind,
+        rank,
+        source: 'node',
+        operator: 'op',
+        objectId,
+        detail: '',
+      })),
+    ),
+  );
+  const passes: Evidence[][] = [
+    [],
+    ...pieces.map((one) => [one]),
+    ...pieces.flatMap((one) => pieces.map((other) => [one, other])),
+  ];
+  const facts = [
+    ...product<
+      Pick<
+        Facts,
+        'state' | 'testimonies' | 'objectTestimony' | 'acceptedObject' | 'pastDecide' | 'keyed' | 'sendsNeverLeft'
+      >
+    >({
+      state: STATES,
+      testimonies: [0, 1],
+      objectTestimony: FLAG,
+      acceptedObject: [null, 'a'],
+      pastDecide: FLAG,
+      keyed: FLAG,
+      sendsNeverLeft: [0, 1],
+    }),
+  ].filter((one) => one.testimonies > 0 || (!one.objectTestimony && one.acceptedObject === null));
+  const acts = new Set<string>();
+  for (const one of facts) {
+    for (const found of passes) {
+      const known = { ...QUIET, ...one };
+      const decision = decide(known, found);
+      acts.add(`${known.state} ${decision.act}`);
+      checkDecision(known, found, decision);
+    }
+  }
+  assert.deepEqual([...acts].sort(), [
+    'PENDING case',
+    'PENDING wait',
+    'RELEASED reopen',
+    'RELEASED wait',
+    'SEALED believe',
+    'SEALED case',
+    'SEALED release',
+    'SEALED settle',
+    'SEALED wait',
+    'SETTLED wait',
+  ]);
+});
+
+function checkDecision(facts: Facts, found: readonly Evidence[], decision: Decision): void {
+  const object = found.some((one) => one.rank === 'object');
+  const word = found.some((one) => one.rank === 'word');
+  if ('by' in decision) assert.ok(found.includes(decision.by));
+  if (found.every((one) => EVIDENCE[one.kind].says === 'nothing' || one.kind === 'INCLUDED')) {
+    assert.equal(decision.act, facts.pastDecide && facts.state === 'SEALED' ? 'case' : 'wait');
+  }
+  if (facts.state === 'RELEASED') assert.equal(decision.act, object || word ? 'reopen' : 'wait');
+  if (facts.state === 'SEALED' && object) assert.equal(decision.act, 'settle');
+  switch (decision.act) {
+    case 'settle':
+      assert.ok(canGo(facts.state, 'SETTLED') && decision.by.rank === 'object');
+      return;
+    case 'release': {
+      const { kind, objectId, rank } = decision.by;
+      assert.ok(canGo(facts.state, 'RELEASED') && rank === 'dead' && EVIDENCE[kind].says === 'no');
+      assert.ok(!object && !facts.objectTestimony, 'released over object testimony');
+      const aboutAccepted = kind === 'PROVIDER_FAILED' && objectId !== null && objectId === facts.acceptedObject;
+      assert.ok(
+        (facts.testimonies === 0 && !word) || EVIDENCE[kind].chainFinal || aboutAccepted,
+        'released over testimony',
+      );
+      return;
+    }
+    case 'believe':
+      assert.ok(canGo(facts.state, 'RELEASED') && decision.by.rank === 'believed');
+      assert.ok(facts.testimonies === 0 && !word && !object, 'believed over testimony');
+      return;
+    case 'reopen':
+      assert.ok(canGo(facts.state, 'SEALED') && EVIDENCE[decision.by.kind].says === 'yes');
+      return;
+    case 'case':
+    case 'wait':
+      return;
+  }
+}
