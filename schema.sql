@@ -1743,6 +1743,7 @@ CREATE OR REPLACE FUNCTION payonce.ledger_entries_whole()
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET jit TO 'off'
 AS $function$
 declare
@@ -1817,6 +1818,7 @@ CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], 
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
