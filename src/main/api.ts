@@ -25,6 +25,8 @@ export async function startApi(app: App, extend?: (server: FastifyInstance) => v
     inbox: app.receiver,
     webhooks: { masterSecret: app.config.masterSecret, urlPolicy: { allowPrivate: !app.config.production } },
     wake: () => app.wake(),
+    railHealth: () => [...app.health].map(([rail, status]) => ({ rail, status })),
+    ...(app.config.metricsToken === null ? {} : { metricsToken: app.config.metricsToken }),
     fatal(error) {
       app.log.error({ err: error }, 'a broken invariant: the process stops');
       process.exit(70);

@@ -117,6 +117,11 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'PAYONCE_KEYSTORE', meaning: 'Folder of encrypted keys of the wallets', fallback: 'development keys' },
   { name: 'PAYONCE_PASSPHRASE', meaning: 'Passphrase of the keystore', fallback: 'none' },
   { name: 'PAYONCE_INBOUND', meaning: 'Inbound webhook sources, `name=whsec_…` separated by commas', fallback: 'none' },
+  {
+    name: 'PAYONCE_METRICS_TOKEN',
+    meaning: 'When given, GET /metrics wants it as a bearer token',
+    fallback: 'none: open; needed in production',
+  },
   { name: 'PAYONCE_OPERATOR_KEY', meaning: 'Key of the operator at the command line', fallback: 'none' },
   { name: 'PAYONCE_LOG', meaning: 'debug, info, warn, error or silent', fallback: 'info' },
   {
@@ -143,6 +148,7 @@ export interface Config {
   readonly masterSecret: Uint8Array;
   readonly keystore: { readonly folder: string; readonly passphrase: string } | null;
   readonly inbound: readonly { readonly name: string; readonly secrets: readonly string[] }[];
+  readonly metricsToken: string | null;
   readonly operatorKey: string | null;
   readonly logLevel: string;
   readonly leaseMs: number;
@@ -205,6 +211,7 @@ export function readConfig(environment: Environment = process.env): Config {
     masterSecret: Buffer.from(secret),
     keystore: folder === null ? null : { folder, passphrase: passphrase ?? '' },
     inbound: readInbound(text('PAYONCE_INBOUND'), faults),
+    metricsToken: text('PAYONCE_METRICS_TOKEN'),
     operatorKey: text('PAYONCE_OPERATOR_KEY'),
     logLevel,
     leaseMs: whole('PAYONCE_LEASE_MS', limits.LEASE_MS, 500),
@@ -216,6 +223,7 @@ export function readConfig(environment: Environment = process.env): Config {
   if (production) {
     if (databaseUrl === null) faults.push('DATABASE_URL: needed in production');
     if (text('PAYONCE_MASTER_SECRET') === null) faults.push('PAYONCE_MASTER_SECRET: needed in production');
+    if (text('PAYONCE_METRICS_TOKEN') === null) faults.push('PAYONCE_METRICS_TOKEN: needed in production');
     if (text('PAYONCE_DEPLOYMENT') === null) faults.push('PAYONCE_DEPLOYMENT: needed in production');
     if (folder === null && config.chains.length > 0)
       faults.push('PAYONCE_KEYSTORE: needed in production; development keys are refused');
@@ -286,7 +294,8 @@ function readCut(value: string | null, faults: string[]): Cut | null {
   };
 }
 
-const SECRET_SETTINGS = ['PAYONCE_MASTER_SECRET', 'PAYONCE_PASSPHRASE', 'PAYONCE_OPERATOR_KEY', 'PAYONCE_INBOUND'];
+/** By the end of their names, so that a new one cannot be forgotten; inbound sources carry theirs in the value. */
+const SECRET_SETTING = /_(?:SECRET|PASSPHRASE|KEY|TOKEN|INBOUND)$/;
 
 /** Each setting as it stands, without what is secret: passwords in URLs are left out too. */
 export function shownSettings(
@@ -295,7 +304,7 @@ export function shownSettings(
   return SETTINGS.map(({ name, fallback }) => {
     const given = environment[name] ?? '';
     if (given.trim() === '') return { name, value: fallback ?? '', isSet: false };
-    const value = SECRET_SETTINGS.includes(name) ? '(set)' : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
+    const value = SECRET_SETTING.test(name) ? '(set)' : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
     return { name, value, isSet: true };
   });
 }

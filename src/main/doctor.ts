@@ -4,7 +4,7 @@
  */
 import { type DoctorReport, runDoctor, stopOnRefusal } from '../audit/doctor.ts';
 import type { Finding } from '../audit/finding.ts';
-import { sqlState } from '../db/pool.ts';
+import { schemaFits } from '../db/migrate.ts';
 import type { Log } from '../kernel/log.ts';
 import { systemPorts } from '../kernel/ports.ts';
 import { isDevKey } from '../rails/evm/index.ts';
@@ -15,11 +15,11 @@ import { type App, wire, type WiredChain } from './wire.ts';
 export async function examine(config: Config, url: string, log: Log): Promise<DoctorReport> {
   let app: App | null = null;
   const before: Finding[] = [];
-  try {
-    app = await wire({ ...config, logLevel: config.logLevel === 'info' ? 'silent' : config.logLevel }, { url });
-  } catch (error) {
-    // Without a schema nothing can be wired; the doctor says that itself.
-    if (sqlState(error) === undefined || !['42P01', '3F000'].includes(sqlState(error) ?? '')) {
+  // Without this version's schema nothing can be wired; the doctor says that itself.
+  if (await schemaFits(url)) {
+    try {
+      app = await wire({ ...config, logLevel: config.logLevel === 'info' ? 'silent' : config.logLevel }, { url });
+    } catch (error) {
       before.push({
         name: 'wiring',
         level: 'refuse',

@@ -118,11 +118,25 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
       await raiseAlert(app.pool, 'decimals_differ', id, reason, app.log);
     }
   }
-  await clearAlert(app.pool, 'rail_degraded', chain.rail.name);
+  return healthy(app, chain);
+}
+
+/** Whether any node of a registered chain answers; what waits for it is not lost, and `/readyz` and an alert show it. */
+export async function checkHealth(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
+  const wallet = chain.config.assets.find((asset) => asset.wallet !== undefined)?.wallet?.toLowerCase();
+  if (wallet === undefined) return healthy(app, chain);
+  const surveys = (await chain.rail.survey?.([wallet])) ?? [];
+  return surveys.some((one) => one.nonceHead === null) ? degraded(app, chain, 'no node answers') : healthy(app, chain);
+}
+
+async function healthy(app: App, chain: WiredChain): Promise<'registered'> {
+  if (app.health.get(chain.rail.name) !== 'ok') await clearAlert(app.pool, 'rail_degraded', chain.rail.name);
+  app.health.set(chain.rail.name, 'ok');
   return 'registered';
 }
 
 async function degraded(app: App, chain: WiredChain, why: string): Promise<'degraded'> {
+  app.health.set(chain.rail.name, 'degraded');
   await raiseAlert(app.pool, 'rail_degraded', chain.rail.name, why, app.log);
   return 'degraded';
 }

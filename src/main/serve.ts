@@ -12,7 +12,8 @@ import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
 import { type Role, ROLES, startRoles } from '../worker/roles.ts';
 import type { Config } from './config.ts';
-import { checkDatabaseMarks, registerAssets, registerChain } from './register.ts';
+import { examineApp } from './doctor.ts';
+import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
 import { type App, wire, type WireOptions } from './wire.ts';
 
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
@@ -51,8 +52,8 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
           everyMs: REGISTER_EVERY_MS,
           async run() {
             for (const chain of app.chains) {
-              if (!registered.has(chain.chain) && (await registerChain(app, chain)) === 'registered')
-                registered.add(chain.chain);
+              if (registered.has(chain.chain)) await checkHealth(app, chain);
+              else if ((await registerChain(app, chain)) === 'registered') registered.add(chain.chain);
             }
           },
         },
@@ -87,6 +88,8 @@ export async function openApp(
   const app = await wire(config, { url: database.url, ...options });
   await registerAssets(app);
   await checkDatabaseMarks(app);
+  // Development databases need no fsync; where money moves, one that may forget a commit seals nothing.
+  if (config.production) await examineApp(app);
   return app;
 }
 

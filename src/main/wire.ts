@@ -52,6 +52,8 @@ export interface App {
   readonly courier: Courier;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
+  /** How the rails were when last asked; empty: not asked yet. */
+  readonly health: Map<string, 'ok' | 'degraded'>;
   /** Set by the workers in this process: hints that there is work. */
   readonly wakes: Set<() => void>;
   wake(): void;
@@ -156,6 +158,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     courier,
     receiver,
     inbox,
+    health: new Map(),
     wakes,
     wake,
     newDepositAddress: () => keys.newAddress(),

@@ -27,7 +27,7 @@ export interface Worker {
 }
 
 export interface WorkerStarter {
-  start(options?: { cut?: string; roles?: string; leaseMs?: number }): Worker;
+  start(options?: { cut?: string; roles?: string; leaseMs?: number; serve?: boolean }): Worker;
   stopAll(): Promise<void>;
 }
 
@@ -58,17 +58,22 @@ export async function workersOn(databaseUrl: string, chain: ChainFile): Promise<
   const running = new Set<Worker>();
   return {
     start(options = {}) {
-      const child = spawn(process.execPath, [BIN, 'worker', '--only', options.roles ?? 'sender,watcher'], {
-        env: {
-          ...process.env,
-          DATABASE_URL: databaseUrl,
-          PAYONCE_CONFIG: config,
-          PAYONCE_LOG: 'info',
-          PAYONCE_LEASE_MS: String(options.leaseMs ?? 2_000),
-          ...(options.cut === undefined ? {} : { PAYONCE_CUT: options.cut }),
+      const child = spawn(
+        process.execPath,
+        options.serve === true ? [BIN, 'serve'] : [BIN, 'worker', '--only', options.roles ?? 'sender,watcher'],
+        {
+          env: {
+            ...process.env,
+            DATABASE_URL: databaseUrl,
+            PAYONCE_CONFIG: config,
+            PAYONCE_LOG: 'info',
+            PAYONCE_PORT: '0',
+            PAYONCE_LEASE_MS: String(options.leaseMs ?? 2_000),
+            ...(options.cut === undefined ? {} : { PAYONCE_CUT: options.cut }),
+          },
+          stdio: ['ignore', 'pipe', 'pipe'],
         },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
+      );
       const lines: string[] = [];
       for (const stream of [child.stdout, child.stderr])
         stream?.on('data', (chunk: Buffer) =>
