@@ -338,7 +338,6 @@ create table payonce.effect_evidence (
   struck_by text,
   struck_at timestamp with time zone,
   constraint effect_evidence_pkey PRIMARY KEY (id),
-  constraint effect_evidence_struck_once UNIQUE (struck_by),
   constraint effect_evidence_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
   constraint effect_evidence_kind_fkey FOREIGN KEY (kind) REFERENCES payonce.evidence_kinds(kind),
   constraint effect_evidence_proposal_id_fkey FOREIGN KEY (proposal_id) REFERENCES payonce.proposals(id),
@@ -346,6 +345,7 @@ create table payonce.effect_evidence (
   constraint effect_evidence_struck_whole CHECK (((struck_by IS NULL) = (struck_at IS NULL)))
 );
 CREATE INDEX effect_evidence_effect ON payonce.effect_evidence USING btree (effect_id, id);
+CREATE UNIQUE INDEX effect_evidence_struck_once ON payonce.effect_evidence USING btree (struck_by) WHERE (struck_by IS NOT NULL);
 CREATE TRIGGER effect_evidence_no_truncate BEFORE TRUNCATE ON payonce.effect_evidence FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER evidence_counts AFTER INSERT ON payonce.effect_evidence REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.evidence_counts();
 CREATE TRIGGER evidence_guard BEFORE DELETE OR UPDATE ON payonce.effect_evidence FOR EACH ROW EXECUTE FUNCTION payonce.evidence_guard();

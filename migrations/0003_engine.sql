@@ -271,12 +271,13 @@ create table payonce.effect_evidence (
   lease_token bigint not null,
   proposal_id text references payonce.proposals (id),
   at timestamptz not null default payonce.now(),
-  -- an approval strikes one piece
-  struck_by text constraint effect_evidence_struck_once unique references payonce.proposals (id),
+  struck_by text references payonce.proposals (id),
   struck_at timestamptz,
   constraint effect_evidence_struck_whole check ((struck_by is null) = (struck_at is null))
 );
 create index effect_evidence_effect on payonce.effect_evidence (effect_id, id);
+-- An approval strikes one piece.
+create unique index effect_evidence_struck_once on payonce.effect_evidence (struck_by) where struck_by is not null;
 
 -- Testimony counts on the effect's own row, in the statement that stores it, and is never refused (design §1, 6).
 create function payonce.evidence_counts() returns trigger
