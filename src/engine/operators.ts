@@ -4,12 +4,11 @@
  * refuses that) · admin also makes operators.
  */
 import { createHash } from 'node:crypto';
-import type { Query } from '../db/pool.ts';
+import type { Query, Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { type MakeId, toBase32 } from '../kernel/ids.ts';
 import type { Chance } from '../kernel/ports.ts';
 import { audit } from './audit-log.ts';
-import type { Tx } from '../db/pool.ts';
 
 export const ROLES = ['viewer', 'operator', 'approver', 'admin'] as const;
 export type Role = (typeof ROLES)[number];

@@ -16,8 +16,6 @@ export const LONG_STAY_MS = 30 * 60_000;
 export const SETTLE_FAILURES_MAX = 5;
 /** Plans that fail in a row with the same answer become a case; too few: a lagging node makes work for people. */
 export const PLAN_FAILURES_MAX = 5;
-/** Below this no believed release may be declared: the receiver's stall bounds how late a request may execute. */
-export const LATENESS_MS_MIN = 30 * 60_000;
 /** One statement that takes longer is a fault; a transaction holds account rows. */
 export const STATEMENT_TIMEOUT_MS = 15_000;
 /** A waiter for a row lock gives up and is run again; shorter than the statement's limit so that the reason is told. */

@@ -171,11 +171,11 @@ export function readConfig(environment: Environment = process.env): Config {
     return value === undefined || value.trim() === '' ? null : value;
   };
   const whole = (name: string, fallback: number, least: number): number => {
-    const value = text(name);
-    if (value === null) return fallback;
-    if (!/^\d{1,9}$/.test(value) || Number.parseInt(value, 10) < least)
-      faults.push(`${name}: got "${value}", expected a whole number from ${least}`);
-    return Number.parseInt(value, 10);
+    const written = text(name);
+    if (written === null) return fallback;
+    const count = /^\d{1,9}$/.test(written) ? Number.parseInt(written, 10) : -1;
+    if (count < least) faults.push(`${name}: got "${written}", expected a whole number from ${least}`);
+    return count;
   };
   for (const name of Object.keys(environment)) {
     if (

@@ -48,7 +48,7 @@ export function addDevRoutes(
       to: chain.token,
       data: transferData(address.address as `0x${string}`, amount.units),
     });
-    const hash = String(receipt['transactionHash']);
+    const hash = receipt['transactionHash'];
     app.wake();
     return until(async () => {
       const page = await listDeposits(app.pool, partnerId, { limit: 20 });

@@ -35,7 +35,8 @@ export async function examine(config: Config, url: string, log: Log): Promise<Do
       log,
       production: config.production,
       developmentKeys: developmentWallets(config),
-      works: app === null ? null : worksOf(app),
+      // Beside `payonce up` the chains are not in our configuration: what is in flight on them is its business.
+      works: app === null || (config.chains.length === 0 && !config.production) ? null : worksOf(app),
       rails: app === null ? [] : app.chains.map(railOf),
       before,
     });

@@ -77,7 +77,7 @@ test('our own mined transaction answers "nonce too low" to its re-send, and is s
   for (const stop of withdraw) stop();
   const [variant] = await variantsOf(one, id);
   assert.ok(variant);
-  for (const node of one.nodes) node.hide(variant.hash as `0x${string}`);
+  for (const node of one.nodes) node.hide(variant.hash);
   await one.anvil.mine(1);
   for (let round = 0; round < 3; round += 1) {
     await new Promise((resolve) => setTimeout(resolve, 250));

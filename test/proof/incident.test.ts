@@ -176,8 +176,8 @@ test('the key alone holds against a path that posts past the transition (req W3,
 });
 
 test("the incident's own algorithm, read and then overwrite, books the DEBIT twice (req W1)", async (t) => {
-  const { url, drop } = await testDatabase('incident');
-  const handlers = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })];
+  const database = await testDatabase('incident');
+  const handlers = [database, database].map(({ url }) => new pg.Client({ connectionString: url }));
   for (const handler of handlers) await handler.connect();
   const [first, second] = handlers;
   assert.ok(first !== undefined && second !== undefined);
@@ -204,5 +204,5 @@ test("the incident's own algorithm, read and then overwrite, books the DEBIT twi
   t.diagnostic(`the incident's algorithm: ${debits} DEBITs`);
   assert.equal(debits, 2);
   for (const handler of handlers) await handler.end();
-  await drop();
+  await database.drop();
 });

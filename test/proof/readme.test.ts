@@ -99,7 +99,7 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
         resolve(Date.now() - startedAt);
       });
     }
-    void ended.then(() => reject(new Error(`it ended:\n${out.slice(-2_000)}`)));
+    child.once('close', () => reject(new Error(`it ended:\n${out.slice(-2_000)}`)));
   });
   try {
     const ms = await ready;

@@ -44,13 +44,10 @@ export async function makeEvmWorld(options: EvmWorldOptions = {}): Promise<EvmWo
   const anvil = await startAnvil({ mining: 'manual', accountCount: 10, ...options.anvil });
   const owner = anvil.accounts[9];
   if (owner === undefined) throw new Error('anvil without accounts');
-  const miner =
-    options.anvil?.mining === undefined ? setInterval(() => void anvil.mine(1).catch(() => {}), 100) : undefined;
   const token = await deployToken(anvil, owner.privateKey);
   const wallets = anvil.accounts.slice(0, options.walletCount ?? 1).map((account) => account.address.toLowerCase());
   for (const wallet of wallets)
     await mintTokens(anvil, owner.privateKey, token, wallet as `0x${string}`, TOKENS_PER_WALLET);
-  clearInterval(miner);
   await anvil.mine(4);
   const nodes = await Promise.all(
     Array.from({ length: options.nodeCount ?? 2 }, () => startEvmProxy({ upstream: anvil.url })),

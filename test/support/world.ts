@@ -50,7 +50,8 @@ export interface WorldOptions {
 const PARTNER = 'par_test';
 
 export async function makeWorld(options: WorldOptions): Promise<World> {
-  const { url, drop } = await testDatabase(options.label ?? 'world');
+  const database = await testDatabase(options.label ?? 'world');
+  const { url } = database;
   const ports = systemPorts();
   const log = options.log ?? silentLog;
   const pool = makePool({ url, ports, log, connectionsMax: options.connectionsMax ?? 8 });
@@ -164,7 +165,7 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     },
     async end() {
       await pool.end();
-      await drop();
+      await database.drop();
     },
   };
   if ((options.fundUnits ?? 1_000_000_000n) > 0n) await world.fund(options.fundUnits ?? 1_000_000_000n);
