@@ -10,8 +10,9 @@ export interface Ran {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** stdout read as JSON; throws where it is none. */
-  json<T = Record<string, unknown>>(): T;
+  /** stdout read as JSON, in the shape that the test knows; throws where it is none. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape that it asserts
+  json<Shape>(): Shape;
   /** stderr read as JSON. */
   problem(): { code: string; detail: string; hint: string; exit: number };
 }
@@ -35,7 +36,8 @@ export async function payonce(args: readonly string[], settings: Settings = {}):
     code,
     stdout,
     stderr,
-    json: <T>() => JSON.parse(stdout) as T,
+    // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- as declared above
+    json: <Shape>() => JSON.parse(stdout) as Shape,
     problem: () => JSON.parse(stderr) as ReturnType<Ran['problem']>,
   };
 }

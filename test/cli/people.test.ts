@@ -49,7 +49,8 @@ test('without a database a command says which setting is missing, and with a dea
 });
 
 test('the first operator is an admin and needs no key; from then on an admin is needed, also after all were disabled', async () => {
-  const { url, drop } = await testDatabase('cli people');
+  const database = await testDatabase('cli people');
+  const { url } = database;
   const run = payonceOn(url);
   const viewer = await run(['operator', 'create', 'Vera', '--role', 'viewer', '--json']);
   assert.equal(viewer.code, 2);
@@ -81,21 +82,26 @@ test('the first operator is an admin and needs no key; from then on an admin is 
       ['Otto', 'operator', true],
     ],
   );
-  await drop();
+  await database.drop();
 });
 
 test('two first operators at once become one', async () => {
-  const { url, drop } = await testDatabase('cli first');
+  const database = await testDatabase('cli first');
+  const { url } = database;
   const run = payonceOn(url);
   const made = await Promise.all(
     ['Ada', 'Eve'].map((name) => run(['operator', 'create', name, '--role', 'admin', '--json'])),
   );
-  assert.deepEqual(made.map((one) => one.code).sort(), [0, 1]);
-  await drop();
+  assert.deepEqual(
+    made.map((one) => one.code).sort((left, right) => (left ?? 0) - (right ?? 0)),
+    [0, 1],
+  );
+  await database.drop();
 });
 
 test('a partner gets keys that are shown once, listed by hint and revoked at once, each in the audit log', async () => {
-  const { url, drop } = await testDatabase('cli partners');
+  const database = await testDatabase('cli partners');
+  const { url } = database;
   const run = payonceOn(url);
   const admin = await firstAdmin(run);
   const wrong = await run(['partner', 'create', '--name', 'Kim', '--time-zone', 'Asia/Soul', '--json'], admin);
@@ -141,11 +147,12 @@ test('a partner gets keys that are shown once, listed by hint and revoked at onc
   assert.equal(broken.code, 1);
   assert.match(broken.stdout, /"seq": "2"/);
   await pool.end();
-  await drop();
+  await database.drop();
 });
 
 test('an empty database is told apart from a wrong one, and migrate brings it up to date once', async () => {
-  const { url, drop } = await testDatabase('cli migrate');
+  const database = await testDatabase('cli migrate');
+  const { url } = database;
   const run = payonceOn(url);
   assert.deepEqual((await run(['migrate', '--json'])).json(), { applied: [] });
   const pool = makePool({ url, ports: systemPorts(), log: silentLog, connectionsMax: 1 });
@@ -157,5 +164,5 @@ test('an empty database is told apart from a wrong one, and migrate brings it up
   const { applied } = (await run(['migrate', '--json'])).json<{ applied: string[] }>();
   assert.equal(applied[0], '0001_ledger');
   assert.match((await run(['partner', 'list'])).stdout, /No partner yet/);
-  await drop();
+  await database.drop();
 });

@@ -1,0 +1,75 @@
+/*
+ * Goal: a broken configuration is told at once and whole, secrets are never shown, and the reference is what the program
+ * reads. Method: the real program with environments of the test's making; no database is needed.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { payonce } from './cli-scene.ts';
+
+const ROOT = new URL('../../', import.meta.url);
+
+test('all faults of a configuration are told at once, with exit 2', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-config-'));
+  const file = join(folder, 'chains.json');
+  writeFileSync(file, JSON.stringify({ chains: [{ chainId: 'one', nodes: [] }] }));
+  const settings = {
+    DATABASE_URL: 'mysql://x',
+    PAYONCE_PORT: 'http',
+    PAYONCE_LOG: 'loud',
+    PAYONCE_TYPO: '1',
+    PAYONCE_MASTER_SECRET: 'short-secret',
+    PAYONCE_KEYSTORE: folder,
+    PAYONCE_CONFIG: file,
+  };
+  for (const args of [['config'], ['config', '--check'], ['serve'], ['worker'], ['alerts']]) {
+    const ran = await payonce(args, settings);
+    assert.equal(ran.code, 2, args.join(' '));
+    for (const part of [
+      /DATABASE_URL/,
+      /PAYONCE_PORT/,
+      /PAYONCE_LOG/,
+      /PAYONCE_TYPO/,
+      /PAYONCE_MASTER_SECRET/,
+      /PAYONCE_PASSPHRASE/,
+      /\/chains\/0/,
+    ])
+      assert.match(ran.stderr, part);
+    assert.doesNotMatch(ran.stderr, /short-secret/);
+  }
+  rmSync(folder, { recursive: true });
+});
+
+test('production needs what development does without', async () => {
+  const ran = await payonce(['config', '--check', '--json'], { PAYONCE_ENV: 'production' });
+  assert.equal(ran.code, 2);
+  for (const name of ['DATABASE_URL', 'PAYONCE_MASTER_SECRET', 'PAYONCE_DEPLOYMENT'])
+    assert.ok(ran.problem().detail.includes(name));
+  assert.equal((await payonce(['config', '--check'])).code, 0);
+});
+
+test('the configuration is shown without its secrets', async () => {
+  const secrets = {
+    DATABASE_URL: 'postgres://pay:hush-1@db/pay',
+    PAYONCE_MASTER_SECRET: 'hush-2-hush-2-hush-2-hush-2-hush-2',
+    PAYONCE_OPERATOR_KEY: 'op_hush-3',
+    PAYONCE_INBOUND: 'monitor=whsec_hush-4',
+    PAYONCE_KEYSTORE: 'keys',
+    PAYONCE_PASSPHRASE: 'hush-5',
+    PAYONCE_METRICS_TOKEN: 'hush-6',
+  };
+  for (const args of [['config'], ['config', '--json']]) {
+    const ran = await payonce(args, secrets);
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.doesNotMatch(ran.stdout + ran.stderr, /hush/);
+    assert.match(ran.stdout, /postgres:\/\/pay:…@db\/pay/);
+  }
+});
+
+test('the reference that the program prints is docs/config.md', async () => {
+  const ran = await payonce(['config', '--reference'], { PAYONCE_TYPO: '1' });
+  assert.equal(ran.code, 0);
+  assert.equal(ran.stdout, readFileSync(new URL('docs/config.md', ROOT), 'utf8'));
+});
