@@ -81,31 +81,35 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
     },
   );
 
-  bind<{ reason: string; evidence?: string }>(
+  bind<{ reason: string; evidence?: string; deposit?: string; chain?: string; fromBlock?: string }>(
     parent
       .command('propose <case> <verb>')
       .description(`propose to a second person: ${VERBS.join(', ')} (operator)`)
       .requiredOption('--reason <text>', 'what you saw, and where')
       .option('--evidence <id>', 'strike: the piece of evidence')
+      .option('--deposit <id>', 'reverse_deposit: the deposit whose block left the chain')
+      .option('--chain <id>', 'resume_scan: the chain whose scan was halted')
+      .option('--from-block <number>', 'resume_scan: the first block that is not common any more')
       .addHelpText(
         'after',
         `
 settled  it moved, we saw it           absent  it did not, and the rail cannot tell
 strike   one named word was wrong      close   nothing is left to do
-unwind   it was booked and never happened`,
+unwind   it was booked and never happened
+reverse_deposit, resume_scan   after broken finality`,
       ),
-    async (args, { reason, evidence }) => {
+    async (args, { reason, evidence, deposit, chain, fromBlock }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
       if (verb === 'strike' && evidence === undefined)
         throw new PayonceError('PO_REQUEST_INVALID', { detail: 'strike needs --evidence ID (see payonce case show)' });
       const made = await deps.withEngine(async ({ engine, operatorKey }) =>
-        propose(
-          engine,
-          await needOperator(engine.pool, operatorKey, 'operator'),
-          id,
-          verb,
-          evidence === undefined ? { reason } : { reason, evidenceId: evidence },
-        ),
+        propose(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, verb, {
+          reason,
+          ...(evidence === undefined ? {} : { evidenceId: evidence }),
+          ...(deposit === undefined ? {} : { deposit_id: deposit }),
+          ...(chain === undefined ? {} : { chain }),
+          ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
+        }),
       );
       return {
         json: { proposal_id: made.proposalId, case_id: id, verb, evidence_version: made.evidenceVersion },

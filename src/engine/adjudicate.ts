@@ -50,8 +50,13 @@ export async function wish(
   });
 }
 
-export const VERBS = ['settled', 'absent', 'strike', 'close', 'unwind'] as const;
+export const VERBS = ['settled', 'absent', 'strike', 'close', 'unwind', 'reverse_deposit', 'resume_scan'] as const;
 export type Verb = (typeof VERBS)[number];
+/** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
+const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan'];
+
+/** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan. */
+export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 interface CaseRow {
   readonly id: string;
@@ -76,7 +81,7 @@ export async function propose(
   operator: Operator,
   caseId: string,
   verb: Verb,
-  detail: { reason: string; evidenceId?: string },
+  detail: Detail,
 ): Promise<{ proposalId: string; evidenceVersion: number }> {
   requireRole(operator, 'operator');
   return deps.pool.tx('propose', async (tx) => {
@@ -103,6 +108,7 @@ export async function propose(
 /** What stands against a verb, in words, or `null`. The rail's own proof goes before a person's belief. */
 function objectionTo(deps: EngineDeps, verb: Verb, effect: EffectRow | undefined): string | null {
   if (verb === 'close') return null;
+  if (FLOW_VERBS.includes(verb)) return deps.verbs.has(verb) ? null : `nothing here knows the verb ${verb}`;
   if (effect === undefined) return 'the case is not about an effect';
   switch (verb) {
     case 'settled':
@@ -124,6 +130,8 @@ function objectionTo(deps: EngineDeps, verb: Verb, effect: EffectRow | undefined
       return effect.testimonies === 0 ? 'there is no testimony to strike' : null;
     case 'unwind':
       return effect.state === 'SETTLED' ? null : 'only what is settled can be unwound';
+    default:
+      return `nothing here knows the verb ${String(verb)}`;
   }
 }
 
@@ -138,7 +146,7 @@ export async function approve(deps: EngineDeps, operator: Operator, proposalId: 
     const { rows } = await tx.query<{
       case_id: string;
       verb: Verb;
-      detail: { reason: string; evidenceId?: string };
+      detail: Detail;
       evidence_version: number;
       proposed_by: string;
       state: string;
@@ -188,7 +196,7 @@ async function carryOut(
   tx: Tx,
   deps: EngineDeps,
   verb: Verb,
-  detail: { reason: string; evidenceId?: string },
+  detail: Detail,
   proposalId: string,
   one: CaseRow,
   effect: EffectRow | undefined,
@@ -210,6 +218,13 @@ async function carryOut(
       return unwind(tx, needed(effect), one.id, detail.reason);
     case 'absent':
       throw new InvariantBroken('absence is not decided here yet');
+    default: {
+      const act = deps.verbs.get(verb);
+      if (act === undefined) throw new InvariantBroken(`nothing knows the verb ${verb}`);
+      const did = await act(tx, { id: proposalId, detail });
+      await closeOne(tx, one.id, `${verb} by two persons: ${detail.reason}`);
+      return did;
+    }
   }
 }
 

@@ -35,7 +35,7 @@ export type Reversal =
 
 export async function reverseDeposit(
   tx: Tx,
-  deps: BookDeps,
+  deps: Pick<BookDeps, 'makeId' | 'chart' | 'log'>,
   wish: { depositId: string; proposalId: string },
 ): Promise<Reversal> {
   const deposit = await lockDeposit(tx, wish.depositId);
