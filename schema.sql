@@ -349,7 +349,7 @@ CREATE UNIQUE INDEX effect_evidence_struck_once ON payonce.effect_evidence USING
 CREATE TRIGGER effect_evidence_no_truncate BEFORE TRUNCATE ON payonce.effect_evidence FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER evidence_counts AFTER INSERT ON payonce.effect_evidence REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.evidence_counts();
 CREATE TRIGGER evidence_guard BEFORE DELETE OR UPDATE ON payonce.effect_evidence FOR EACH ROW EXECUTE FUNCTION payonce.evidence_guard();
-CREATE TRIGGER evidence_rank BEFORE INSERT ON payonce.effect_evidence FOR EACH ROW EXECUTE FUNCTION payonce.evidence_rank();
+CREATE TRIGGER evidence_rank AFTER INSERT ON payonce.effect_evidence REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.evidence_rank();
 
 create table payonce.effect_history (
   effect_id bigint not null,
@@ -895,7 +895,7 @@ create view payonce.broken_e3 as
            FROM payonce.postings
           WHERE postings.effect_id IS NOT NULL
           GROUP BY postings.effect_id) b ON b.effect_id = e.id
-  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
 UNION ALL
  SELECT 'effect '::text || c.effect_id AS subject,
     (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
@@ -1539,14 +1539,20 @@ end $function$;
 CREATE OR REPLACE FUNCTION payonce.effects_born()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET jit TO 'off'
 AS $function$
+declare
+  is_closed boolean;
 begin
   if exists (select 1 from added where state <> 'PENDING' or sealed_at is not null or testimonies <> 0) then
     raise exception 'an effect begins PENDING' using errcode = 'P0B12', constraint = 'effects_born_pending';
   end if;
-  perform 1 from payonce.subjects s
-  where (s.type, s.id) in (select subject_type, subject_id from added) order by s.type, s.id for share;
-  if exists (select 1 from payonce.subjects s join added a on s.type = a.subject_type and s.id = a.subject_id where s.closed_at is not null) then
+  select bool_or(l.closed_at is not null) into is_closed
+  from (select distinct subject_type, subject_id from added order by subject_type, subject_id) a
+  cross join lateral (
+    select s.closed_at from payonce.subjects s where s.type = a.subject_type and s.id = a.subject_id for share) l;
+  if is_closed then
     raise exception 'this subject was told its end: no effect ever again' using errcode = 'P0B13', constraint = 'effects_subject_closed';
   end if;
   -- A successor differs in identity and rail parameters only (design §1, 7), and tries are numbered without gaps.
@@ -1569,23 +1575,29 @@ CREATE OR REPLACE FUNCTION payonce.effects_guard()
 AS $function$
 declare
   proof record;
+  reason text;
 begin
   if not exists (select 1 from payonce.effect_edges where from_state = old.state and to_state = new.state) then
     raise exception 'effect %: no edge % -> %', old.id, old.state, new.state using errcode = 'P0B01', constraint = 'effects_edge';
   end if;
   if old.state = 'PENDING' and new.state = 'SEALED' then
-    if new.nonce is not null and not exists (
-      select 1 from payonce.signers s where s.rail = new.rail and s.address = new.signer and s.next_nonce > new.nonce) then
-      raise exception 'effect %: nonce % was not given out', old.id, new.nonce using errcode = 'P0B02', constraint = 'effects_nonce_allotted';
+    if new.nonce is not null then
+      if not exists (
+        select 1 from payonce.signers s where s.rail = new.rail and s.address = new.signer and s.next_nonce > new.nonce) then
+        raise exception 'effect %: nonce % was not given out', old.id, new.nonce using errcode = 'P0B02', constraint = 'effects_nonce_allotted';
+      end if;
     end if;
+    reason := 'sealed';
   elsif old.state = 'RELEASED' and new.state = 'SEALED' then
     if new.testimonies = 0 or not new.no_send or new.lane is not null or new.reopened_at is null then
       raise exception 'effect %: re-opened without testimony, or to be sent again', old.id using errcode = 'P0B03', constraint = 'effects_reopen';
     end if;
+    reason := 're-opened';
   elsif new.state = 'SETTLED' then
-    if not exists (
-      select 1 from payonce.effect_evidence e
-      where e.id = new.settled_by and e.effect_id = new.id and e.rank = 'object' and e.struck_at is null) then
+    select e.kind into reason
+    from payonce.effect_evidence e
+    where e.id = new.settled_by and e.effect_id = new.id and e.rank = 'object' and e.struck_at is null;
+    if not found then
       raise exception 'effect %: settled without object testimony', old.id using errcode = 'P0B04', constraint = 'effects_settled_testimony';
     end if;
   elsif new.state = 'RELEASED' then
@@ -1607,12 +1619,11 @@ begin
       new.lateness_until is null or new.lateness_until > payonce.now() or new.fresh_look_at is null or new.fresh_look_at < new.lateness_until) then
       raise exception 'effect %: a believed no waits for lateness and a fresh look', old.id using errcode = 'P0B06', constraint = 'effects_released_lateness';
     end if;
+    reason := proof.kind;
   end if;
   new.transitions := old.transitions + 1;
   insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
-  values (new.id, new.transitions, old.state, new.state,
-          coalesce((select e.kind from payonce.effect_evidence e where e.id = case new.state when 'SETTLED' then new.settled_by when 'RELEASED' then new.released_by end),
-                   case when old.state = 'RELEASED' then 're-opened' else 'sealed' end), new.lease_token);
+  values (new.id, new.transitions, old.state, new.state, reason, new.lease_token);
   return new;
 end $function$;
 
@@ -1658,6 +1669,8 @@ end $function$;
 CREATE OR REPLACE FUNCTION payonce.evidence_counts()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET jit TO 'off'
 AS $function$
 begin
   -- one update per effect, in id order: two batches cannot lock each other out
@@ -1672,10 +1685,12 @@ begin
            count(*) as raised,
            min(object_id) filter (where rank in ('word', 'object')) as object_id
     from (select a.effect_id, a.rank, a.object_id from added a
-          join (select id from payonce.effects where id in (select effect_id from added) order by id for no key update) l on l.id = a.effect_id) x
+          join (select id from payonce.effects where id = any (array(select effect_id from added))
+                order by id for no key update) l on l.id = a.effect_id) x
     group by effect_id
   ) t
-  where e.id = t.effect_id;
+  where e.id = any (array(select effect_id from added))
+    and e.id = t.effect_id;
   return null;
 end $function$;
 
@@ -1707,19 +1722,28 @@ CREATE OR REPLACE FUNCTION payonce.evidence_rank()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
+declare
+  wrong record;
 begin
   -- PROVIDER_FAILED is dead only where the profile cites that the key stays bound; REJECTED of a stored kind is its own kind.
-  if new.rank <> (select rank from payonce.evidence_kinds where kind = new.kind)
-     and not (new.kind = 'PROVIDER_FAILED' and new.rank = 'believed') then
-    raise exception 'evidence % has another rank', new.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
+  select a.kind into wrong
+  from added a join payonce.evidence_kinds k on k.kind = a.kind
+  where a.rank <> k.rank and not (a.kind = 'PROVIDER_FAILED' and a.rank = 'believed')
+  limit 1;
+  if found then
+    raise exception 'evidence % has another rank', wrong.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
   end if;
-  if new.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
+  select a.kind into wrong
+  from added a
+  where a.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
     select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
-    where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
-      and c.effect_id = new.effect_id and p.verb = case new.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end) then
-    raise exception 'evidence % needs two persons', new.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
+    where p.id = a.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
+      and c.effect_id = a.effect_id and p.verb = case a.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end)
+  limit 1;
+  if found then
+    raise exception 'evidence % needs two persons', wrong.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
   end if;
-  return new;
+  return null;
 end $function$;
 
 CREATE OR REPLACE FUNCTION payonce.holds_guard()
@@ -1797,19 +1821,11 @@ end $function$;
 
 CREATE OR REPLACE FUNCTION payonce.now()
  RETURNS timestamp with time zone
- LANGUAGE plpgsql
+ LANGUAGE sql
 AS $function$
-declare
-  shift text := current_setting('payonce.clock_shift_ms', true);
-begin
-  if shift is null or shift = '' then
-    return clock_timestamp();
-  end if;
-  if exists (select 1 from payonce.settings where name = 'test_database' and value = 'true') then
-    return clock_timestamp() + make_interval(secs => shift::float8 / 1000);
-  end if;
-  return clock_timestamp();
-end $function$;
+  select case when coalesce(current_setting('payonce.clock_shift_ms', true), '') = '' then clock_timestamp()
+         else payonce.shifted_now(current_setting('payonce.clock_shift_ms', true)) end
+$function$;
 
 CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], effects bigint[], reversed bigint[], hold_keys text[], line_items integer[], line_accounts bigint[], line_amounts numeric[])
  RETURNS TABLE(item integer, verdict text, posting_id bigint, posting_effect bigint)
@@ -2151,6 +2167,17 @@ begin
   raise exception 'append_only: % of % is refused', tg_op, tg_table_name using errcode = 'P0A01', constraint = tg_table_name || '_append_only';
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.shifted_now(shift text)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select 1 from payonce.settings where name = 'test_database' and value = 'true') then
+    return clock_timestamp() + make_interval(secs => shift::float8 / 1000);
+  end if;
+  return clock_timestamp();
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.signers_guard()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2172,9 +2199,11 @@ begin
      or (old.closed_at is not null and (old.closed_at, old.closed_as) is distinct from (new.closed_at, new.closed_as)) then
     raise exception 'subject % is frozen', old.id using errcode = 'P0B14', constraint = 'subjects_frozen';
   end if;
-  if old.closed_at is null and new.closed_at is not null and exists (
-    select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
-    raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
+  if old.closed_at is null and new.closed_at is not null then
+    if exists (
+      select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
+      raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
+    end if;
   end if;
   return new;
 end $function$;
@@ -2203,5 +2232,6 @@ grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.refuse_change() to public;
+grant execute on function payonce.shifted_now(text) to public;
 grant execute on function payonce.signers_guard() to public;
 grant execute on function payonce.subjects_guard() to public;

@@ -11,19 +11,20 @@ create table payonce.settings (
   value text not null
 );
 
-create function payonce.now() returns timestamptz
+create function payonce.shifted_now(shift text) returns timestamptz
 language plpgsql volatile as $$
-declare
-  shift text := current_setting('payonce.clock_shift_ms', true);
 begin
-  if shift is null or shift = '' then
-    return clock_timestamp();
-  end if;
   if exists (select 1 from payonce.settings where name = 'test_database' and value = 'true') then
     return clock_timestamp() + make_interval(secs => shift::float8 / 1000);
   end if;
   return clock_timestamp();
 end $$;
+-- One SQL expression, so that the planner writes it in place of each call: a payment asks for the time some thirty times.
+create function payonce.now() returns timestamptz
+language sql volatile as $$
+  select case when coalesce(current_setting('payonce.clock_shift_ms', true), '') = '' then clock_timestamp()
+         else payonce.shifted_now(current_setting('payonce.clock_shift_ms', true)) end
+$$;
 
 create function payonce.refuse_change() returns trigger
 language plpgsql as $$

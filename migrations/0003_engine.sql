@@ -280,8 +280,13 @@ create index effect_evidence_effect on payonce.effect_evidence (effect_id, id);
 create unique index effect_evidence_struck_once on payonce.effect_evidence (struck_by) where struck_by is not null;
 
 -- Testimony counts on the effect's own row, in the statement that stores it, and is never refused (design §1, 6).
+-- A session plans this once, perhaps on an empty table: left free, the plan scans all effects ever after. Looked up by
+-- `any (array (…))` and without sequential scans it is one index look-up per effect, whatever the statistics say.
 create function payonce.evidence_counts() returns trigger
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off
+set jit = off
+as $$
 begin
   -- one update per effect, in id order: two batches cannot lock each other out
   update payonce.effects e
@@ -295,10 +300,12 @@ begin
            count(*) as raised,
            min(object_id) filter (where rank in ('word', 'object')) as object_id
     from (select a.effect_id, a.rank, a.object_id from added a
-          join (select id from payonce.effects where id in (select effect_id from added) order by id for no key update) l on l.id = a.effect_id) x
+          join (select id from payonce.effects where id = any (array(select effect_id from added))
+                order by id for no key update) l on l.id = a.effect_id) x
     group by effect_id
   ) t
-  where e.id = t.effect_id;
+  where e.id = any (array(select effect_id from added))
+    and e.id = t.effect_id;
   return null;
 end $$;
 create trigger evidence_counts after insert on payonce.effect_evidence
@@ -306,22 +313,31 @@ create trigger evidence_counts after insert on payonce.effect_evidence
 
 create function payonce.evidence_rank() returns trigger
 language plpgsql as $$
+declare
+  wrong record;
 begin
   -- PROVIDER_FAILED is dead only where the profile cites that the key stays bound; REJECTED of a stored kind is its own kind.
-  if new.rank <> (select rank from payonce.evidence_kinds where kind = new.kind)
-     and not (new.kind = 'PROVIDER_FAILED' and new.rank = 'believed') then
-    raise exception 'evidence % has another rank', new.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
+  select a.kind into wrong
+  from added a join payonce.evidence_kinds k on k.kind = a.kind
+  where a.rank <> k.rank and not (a.kind = 'PROVIDER_FAILED' and a.rank = 'believed')
+  limit 1;
+  if found then
+    raise exception 'evidence % has another rank', wrong.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
   end if;
-  if new.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
+  select a.kind into wrong
+  from added a
+  where a.kind in ('OPERATOR_SAW', 'OPERATOR_ABSENT') and not exists (
     select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
-    where p.id = new.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
-      and c.effect_id = new.effect_id and p.verb = case new.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end) then
-    raise exception 'evidence % needs two persons', new.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
+    where p.id = a.proposal_id and p.approved_by is not null and p.state in ('approved', 'done')
+      and c.effect_id = a.effect_id and p.verb = case a.kind when 'OPERATOR_SAW' then 'settled' else 'absent' end)
+  limit 1;
+  if found then
+    raise exception 'evidence % needs two persons', wrong.kind using errcode = 'P0B08', constraint = 'effect_evidence_two_persons';
   end if;
-  return new;
+  return null;
 end $$;
-create trigger evidence_rank before insert on payonce.effect_evidence
-  for each row execute function payonce.evidence_rank();
+create trigger evidence_rank after insert on payonce.effect_evidence
+  referencing new table as added for each statement execute function payonce.evidence_rank();
 
 -- Evidence is append-only; two persons may strike one named piece of word testimony.
 create function payonce.evidence_guard() returns trigger
@@ -358,28 +374,35 @@ create trigger effects_testimonies before update of testimonies, accepted_object
   for each row when (pg_trigger_depth() = 0 and (old.testimonies, old.accepted_object) is distinct from (new.testimonies, new.accepted_object))
   execute function payonce.effects_testimonies();
 
--- The guard on the edges. No other statement than an edge names the column `state`.
+-- The guard on the edges. No other statement than an edge names the column `state`. (A condition with a subquery runs as a
+-- statement of its own even where its first half decides, so the cheap half stands in an IF around it.)
 create function payonce.effects_guard() returns trigger
 language plpgsql as $$
 declare
   proof record;
+  reason text;
 begin
   if not exists (select 1 from payonce.effect_edges where from_state = old.state and to_state = new.state) then
     raise exception 'effect %: no edge % -> %', old.id, old.state, new.state using errcode = 'P0B01', constraint = 'effects_edge';
   end if;
   if old.state = 'PENDING' and new.state = 'SEALED' then
-    if new.nonce is not null and not exists (
-      select 1 from payonce.signers s where s.rail = new.rail and s.address = new.signer and s.next_nonce > new.nonce) then
-      raise exception 'effect %: nonce % was not given out', old.id, new.nonce using errcode = 'P0B02', constraint = 'effects_nonce_allotted';
+    if new.nonce is not null then
+      if not exists (
+        select 1 from payonce.signers s where s.rail = new.rail and s.address = new.signer and s.next_nonce > new.nonce) then
+        raise exception 'effect %: nonce % was not given out', old.id, new.nonce using errcode = 'P0B02', constraint = 'effects_nonce_allotted';
+      end if;
     end if;
+    reason := 'sealed';
   elsif old.state = 'RELEASED' and new.state = 'SEALED' then
     if new.testimonies = 0 or not new.no_send or new.lane is not null or new.reopened_at is null then
       raise exception 'effect %: re-opened without testimony, or to be sent again', old.id using errcode = 'P0B03', constraint = 'effects_reopen';
     end if;
+    reason := 're-opened';
   elsif new.state = 'SETTLED' then
-    if not exists (
-      select 1 from payonce.effect_evidence e
-      where e.id = new.settled_by and e.effect_id = new.id and e.rank = 'object' and e.struck_at is null) then
+    select e.kind into reason
+    from payonce.effect_evidence e
+    where e.id = new.settled_by and e.effect_id = new.id and e.rank = 'object' and e.struck_at is null;
+    if not found then
       raise exception 'effect %: settled without object testimony', old.id using errcode = 'P0B04', constraint = 'effects_settled_testimony';
     end if;
   elsif new.state = 'RELEASED' then
@@ -401,12 +424,11 @@ begin
       new.lateness_until is null or new.lateness_until > payonce.now() or new.fresh_look_at is null or new.fresh_look_at < new.lateness_until) then
       raise exception 'effect %: a believed no waits for lateness and a fresh look', old.id using errcode = 'P0B06', constraint = 'effects_released_lateness';
     end if;
+    reason := proof.kind;
   end if;
   new.transitions := old.transitions + 1;
   insert into payonce.effect_history (effect_id, seq, from_state, to_state, reason, lease_token)
-  values (new.id, new.transitions, old.state, new.state,
-          coalesce((select e.kind from payonce.effect_evidence e where e.id = case new.state when 'SETTLED' then new.settled_by when 'RELEASED' then new.released_by end),
-                   case when old.state = 'RELEASED' then 're-opened' else 'sealed' end), new.lease_token);
+  values (new.id, new.transitions, old.state, new.state, reason, new.lease_token);
   return new;
 end $$;
 create trigger effects_guard before update of state on payonce.effects
@@ -448,14 +470,21 @@ create trigger effects_kept before delete on payonce.effects
 
 -- A new effect starts PENDING, and a subject that was told `failed` or `cancelled` takes none ever again.
 create function payonce.effects_born() returns trigger
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  is_closed boolean;
 begin
   if exists (select 1 from added where state <> 'PENDING' or sealed_at is not null or testimonies <> 0) then
     raise exception 'an effect begins PENDING' using errcode = 'P0B12', constraint = 'effects_born_pending';
   end if;
-  perform 1 from payonce.subjects s
-  where (s.type, s.id) in (select subject_type, subject_id from added) order by s.type, s.id for share;
-  if exists (select 1 from payonce.subjects s join added a on s.type = a.subject_type and s.id = a.subject_id where s.closed_at is not null) then
+  select bool_or(l.closed_at is not null) into is_closed
+  from (select distinct subject_type, subject_id from added order by subject_type, subject_id) a
+  cross join lateral (
+    select s.closed_at from payonce.subjects s where s.type = a.subject_type and s.id = a.subject_id for share) l;
+  if is_closed then
     raise exception 'this subject was told its end: no effect ever again' using errcode = 'P0B13', constraint = 'effects_subject_closed';
   end if;
   -- A successor differs in identity and rail parameters only (design §1, 7), and tries are numbered without gaps.
@@ -482,9 +511,11 @@ begin
      or (old.closed_at is not null and (old.closed_at, old.closed_as) is distinct from (new.closed_at, new.closed_as)) then
     raise exception 'subject % is frozen', old.id using errcode = 'P0B14', constraint = 'subjects_frozen';
   end if;
-  if old.closed_at is null and new.closed_at is not null and exists (
-    select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
-    raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
+  if old.closed_at is null and new.closed_at is not null then
+    if exists (
+      select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
+      raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
+    end if;
   end if;
   return new;
 end $$;

@@ -225,7 +225,7 @@ left join (
   from payonce.postings
   where effect_id is not null
   group by effect_id) b on b.effect_id = e.id
-where coalesce(b.booked, 0) + coalesce(b.overpaid, 0) <> (e.state = 'SETTLED' or e.state = 'RELEASED' and e.contradicted_at is not null)::int
+where coalesce(b.booked, 0) + coalesce(b.overpaid, 0) <> (e.state = 'SETTLED' or e.state = 'RELEASED' and e.contradicted_at is not null and e.identity is not null)::int
    or coalesce(b.booked, 0) > 0 and e.state <> 'SETTLED'
 union all
 select 'effect ' || c.effect_id, c.state || ', but its hold ' || c.hold_key || ' is ' || coalesce(h.state, 'missing')

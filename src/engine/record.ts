@@ -15,7 +15,7 @@ import * as limits from '../kernel/limits.ts';
 import { emit } from '../outbox/emit.ts';
 import { openCase } from './cases.ts';
 import { classify, decide, type Decision } from './classify.ts';
-import type { Evidence, Facts } from './effect.ts';
+import { EVIDENCE, type Evidence, type Facts } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
 import type { Answer, Observation, Rail, RailCost } from './rail.ts';
 import { settleBatch, type Verdict } from './settle.ts';
@@ -277,7 +277,12 @@ async function storeNew(tx: Tx, judged: readonly Judged[]): Promise<Map<Evidence
     for (const stored of one.stored) if (!stored.struck) last.set(stored.source, stored);
     one.evidence.forEach((evidence, index) => {
       const before = last.get(evidence.source);
-      if (before !== undefined && before.kind === evidence.kind && before.objectId === evidence.objectId) {
+      // A no that is older than a testimony has been answered by it: to count again it must be said anew.
+      const answered =
+        EVIDENCE[evidence.kind].says === 'no' &&
+        before?.id != null &&
+        one.stored.some((stored) => EVIDENCE[stored.kind].says === 'yes' && stored.id > (before.id ?? 0n));
+      if (!answered && before !== undefined && before.kind === evidence.kind && before.objectId === evidence.objectId) {
         if (before.id !== null) ids.set(evidence, before.id);
         return;
       }

@@ -47,7 +47,21 @@ where id = $1
 /** Re-opens or contradicts every released effect against which testimony stands. Answers how many there were. */
 export async function reopenOnce(deps: EngineDeps): Promise<number> {
   const { rows } = await deps.pool.query<{ id: bigint }>(WAITING);
-  for (const row of rows) await deps.pool.tx('re-open', (tx) => reopen(tx, deps, row.id));
+  for (const row of rows) {
+    try {
+      await deps.pool.tx('re-open', (tx) => reopen(tx, deps, row.id));
+    } catch (error) {
+      // One that does not go must not stand before the others; it is found again at the next pass.
+      deps.log.error({ err: error, effect_id: row.id }, 'an effect could not be re-opened');
+      await raiseAlert(
+        deps.pool,
+        'reopen_fails',
+        `effect:${row.id}`,
+        `effect ${row.id} moved after all and cannot be re-opened`,
+        deps.log,
+      );
+    }
+  }
   return rows.length;
 }
 
@@ -58,6 +72,7 @@ export async function reopen(tx: Tx, deps: EngineDeps, id: bigint): Promise<'reo
   const effect = all.find((one) => one.id === id);
   if (effect === undefined || effect.state !== 'RELEASED' || effect.testimonies === 0 || effect.contradictedAt !== null)
     return 'nothing';
+  if (effect.identity === null) return denyNeverSealed(tx, deps, effect);
   const live = all.find((one) => one.id !== id && one.state !== 'RELEASED');
   if (live !== undefined && live.state !== 'PENDING') return contradict(tx, deps, effect, live);
   if (live !== undefined) await releaseSuccessor(tx, live);
@@ -89,6 +104,24 @@ export async function reopen(tx: Tx, deps: EngineDeps, id: bigint): Promise<'reo
     deps.log,
   );
   return 'reopened';
+}
+
+/** It was never sealed, so nothing of ours can have moved; somebody says that it did. People must find out what did. */
+async function denyNeverSealed(tx: Tx, deps: EngineDeps, effect: EffectRow): Promise<'contradicted'> {
+  await tx.query(CONTRADICT, [effect.id]);
+  const summary = `${effect.subjectType} ${effect.subjectId} was never sealed, and yet there is testimony that it moved`;
+  await openCase(tx, deps.makeId, {
+    kind: 'contradiction',
+    severity: 3,
+    subjectKey: `effect:${effect.id}`,
+    effectId: effect.id,
+    partnerId: effect.partnerId,
+    assetId: effect.asset.id,
+    amount: effect.amount,
+    summary,
+  });
+  await raiseAlert(tx, 'contradiction', `effect:${effect.id}`, summary, deps.log);
+  return 'contradicted';
 }
 
 async function contradict(tx: Tx, deps: EngineDeps, effect: EffectRow, live: EffectRow): Promise<'contradicted'> {

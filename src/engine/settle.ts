@@ -213,6 +213,13 @@ class EndPlan {
       this.judge(one, verdict, unheld, doubles, tx);
     });
     await this.bookDoubles(tx, doubles);
+    // A posting that stood already closed no hold: what it would have closed goes back.
+    const stale = this.items.flatMap(({ item }, index) =>
+      item.kind === 'post' && item.closesHold !== undefined && verdicts[index]?.verdict === 'exists'
+        ? [{ kind: 'void' as const, holdKey: item.closesHold }]
+        : [],
+    );
+    if (stale.length > 0) await post(tx, stale);
     if (this.closes.length > 0) {
       await tx.query(CLOSE_SUBJECTS, [
         this.closes.map((one) => one.effect.subjectType),

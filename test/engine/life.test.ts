@@ -399,3 +399,67 @@ test('one bad withdrawal of a batch leaves its neighbours alone, and honest repe
   await assertBooksClean(one.pool);
   await one.end();
 });
+
+test('a word that comes after a release re-opens once; the final no said again ends it again, and the day counts once (req T6)', async () => {
+  let word = false;
+  const one = await world({
+    send: () => Promise.resolve({ kind: 'in_progress' }),
+    look: () =>
+      Promise.resolve(
+        word
+          ? [
+              { kind: 'accepted', objectId: 'o', source: 'bank' },
+              { kind: 'cancel_mined', objectId: 'c' },
+            ]
+          : [{ kind: 'cancel_mined', objectId: 'c' }],
+      ),
+  });
+  const id = await createOne(one);
+  const other = await createOne(one);
+  const { rows } = await one.pool.query<{ id: bigint }>('select id from payonce.effects where subject_id = $1', [id]);
+  await one.pool.query("update payonce.effects set next_at = payonce.now() + interval '1 hour' where subject_id = $1", [
+    other,
+  ]);
+  const effect = rows[0];
+  assert.ok(effect);
+  for (let pass = 0; pass < 2; pass += 1) {
+    await one.pool.query(
+      'update payonce.effects set next_at = payonce.now(), lease_until = null where subject_id = $1 and ended_at is null',
+      [id],
+    );
+    await advanceOnce(one.engine, railOf(one));
+  }
+  assert.equal(await statusOf(one, id), 'failed');
+  const day = async (): Promise<bigint | undefined> =>
+    (await one.pool.query<{ amount: bigint }>('select amount from payonce.day_totals')).rows[0]?.amount;
+  assert.equal(await day(), 1_000_000n);
+  word = true;
+  for (let round = 0; round < 3; round += 1) {
+    await advanceEffect(one.engine, effect.id);
+    await reopenOnce(one.engine);
+  }
+  assert.equal(await reopenOnce(one.engine), 0, 'it is not re-opened for ever');
+  assert.ok((await loadEffects(one.pool, [effect.id]))[0]?.reopens === 1);
+  assert.equal(await day(), 1_000_000n);
+  await assertBooksClean(one.pool);
+  await one.end();
+});
+
+test('testimony about an effect that was never sealed is a case, and stands before nobody else (inv E13)', async () => {
+  const one = await world();
+  const id = await createOne(one);
+  assert.equal(await cancelWithdrawal(one.engine, one.partnerId, id, 'partner'), 'cancelled');
+  const { rows } = await one.pool.query<{ id: bigint }>('select id from payonce.effects');
+  await one.pool.query(
+    "insert into payonce.effect_evidence (effect_id, kind, rank, source, operator, detail, send_number, lease_token) values ($1, 'ACCEPTED', 'word', 'x', 'x', 'somebody says so', 0, 0)",
+    [rows[0]?.id],
+  );
+  assert.equal(await reopenOnce(one.engine), 1);
+  assert.equal(await reopenOnce(one.engine), 0);
+  assert.equal(await statusOf(one, id), 'in_review');
+  assert.deepEqual((await one.pool.query<{ kind: string }>('select kind from payonce.cases')).rows, [
+    { kind: 'contradiction' },
+  ]);
+  await assertBooksClean(one.pool);
+  await one.end();
+});

@@ -56,15 +56,16 @@ export async function loadWithdrawals(query: Query, ids: readonly string[]): Pro
 const GIVE_BACK_DAY = `update payonce.day_totals t
 set amount = t.amount - u.amount
 from (
-  select partner_id, asset_id, day, sum(amount) as amount
-  from unnest($1::text[], $2::text[], $3::date[], $4::numeric[]) as g (partner_id, asset_id, day, amount)
-  group by partner_id, asset_id, day
-  order by partner_id, asset_id, day) u
+  select g.partner_id, g.asset_id, g.day, sum(g.amount) as amount
+  from unnest($1::text[], $2::text[], $3::date[], $4::numeric[], $5::text[]) as g (partner_id, asset_id, day, amount, id)
+  join payonce.subjects s on s.type = 'withdrawal' and s.id = g.id and s.closed_at is null
+  group by g.partner_id, g.asset_id, g.day
+  order by g.partner_id, g.asset_id, g.day) u
 where t.partner_id = u.partner_id
   and t.asset_id = u.asset_id
   and t.day = u.day`;
 
-/** What ended without moving no longer counts towards its day's limit. */
+/** What ended without moving no longer counts towards its day's limit; given back once, at its first end. */
 export async function giveBackDay(tx: Tx, list: readonly Withdrawal[]): Promise<void> {
   const counted = list.filter((one) => one.purpose === 'customer');
   if (counted.length === 0) return;
@@ -73,6 +74,7 @@ export async function giveBackDay(tx: Tx, list: readonly Withdrawal[]): Promise<
     counted.map((one) => one.assetId),
     counted.map((one) => one.day),
     counted.map((one) => one.amount),
+    counted.map((one) => one.id),
   ]);
 }
 
