@@ -138,10 +138,10 @@ async function prepare(serverUrl: string): Promise<Bench> {
   await migrate(url.href);
   const intake = await engineOf(url.href);
   const { pool, chart } = intake;
-  await pool.query("insert into payonce.assets (id, code, chain, contract, decimals) values ($1, 'USDT', $2, 'token', 6)", [
-    ASSET,
-    CHAIN,
-  ]);
+  await pool.query(
+    "insert into payonce.assets (id, code, chain, contract, decimals) values ($1, 'USDT', $2, 'token', 6)",
+    [ASSET, CHAIN],
+  );
   await pool.query(
     "insert into payonce.partners (id, name) select 'par_' || n, 'Partner ' || n from generate_series(1, $1::int) n",
     [PARTNERS],
@@ -274,7 +274,9 @@ async function payNaively(pool: pg.Pool): Promise<void> {
     return rows[0]?.id;
   });
   await inOwnTransaction(pool, (client) =>
-    client.query("update naive_payouts set state = 'sealed', sealed_at = now() where id = $1 and state = 'pending'", [id]),
+    client.query("update naive_payouts set state = 'sealed', sealed_at = now() where id = $1 and state = 'pending'", [
+      id,
+    ]),
   );
   await inOwnTransaction(pool, async (client) => {
     await client.query(
