@@ -77,11 +77,12 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     config.cut ?? undefined,
     cutLog === null ? undefined : (ordinal, kind, name) => appendFileSync(cutLog, `${ordinal}\t${kind}\t${name}\n`),
   );
+  // Before the pool: keys that do not open must leave no connection behind.
+  const keys = await openKeys(config, options, ports);
+  refuseDevKeys(config, keys.signer);
   const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
   const makeId = makeIds(ports.clock, ports.chance);
   const chart = makeChart();
-  const keys = await openKeys(config, options, ports);
-  refuseDevKeys(config, keys.signer);
   const rails = config.chains.map((chain) => makeRail(chain, ports, log, keys.signer));
   const engine = await makeEngine({
     pool,
@@ -239,7 +240,9 @@ async function openKeys(
 
 function refuseDevKeys(config: Config, signer: EvmSigner): void {
   if (config.production && signer.addresses().some(isDevKey))
-    throw new Error('a development key is in the keystore; refused in production');
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: 'PAYONCE_KEYSTORE: a development key is in use; refused in production',
+    });
 }
 
 const HURRY = `update payonce.effects

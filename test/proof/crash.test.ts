@@ -20,7 +20,7 @@ const POINTS = {
 } as const;
 const DRAIN_MS_MAX = 120_000;
 
-test('killed at K0, K1, K2 and K3, 25 times each: as many payments as withdrawals (case A2, C1, C6, D7, L5, L7, req P3, W9)', async (t) => {
+test('killed at K0, K1, K2 and K3, 25 times each: as many payments as withdrawals (case A2, C1, C6, D7, L5, L7, req P3, W9, inv E1, E2, E4, E6)', async (t) => {
   const world = await makeEvmWorld({ label: 'crash', walletCount: 4, anvil: { mining: 'ticks', blockTimeSec: 0.2 } });
   const workers = await workersOn(world.url, {
     chainId: world.anvil.chainId,

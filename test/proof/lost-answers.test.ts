@@ -13,7 +13,7 @@ const WITHDRAWALS = 2_000;
 const DRAIN_MS_MAX = 300_000;
 
 for (const processes of [2, 4]) {
-  test(`${processes} worker processes pay 2,000 withdrawals once each, through lost and doubled answers (case E2, E5, L1, req P5, R3)`, async (t) => {
+  test(`${processes} worker processes pay 2,000 withdrawals once each, through lost and doubled answers (case E2, E5, L1, req P5, R3, inv V1, V2)`, async (t) => {
     const world = await makeEvmWorld({ label: 'lost', walletCount: 4, anvil: { mining: 'ticks', blockTimeSec: 0.2 } });
     const workers = await workersOn(world.url, {
       chainId: world.anvil.chainId,
