@@ -196,38 +196,41 @@ async function payOurs(bench: Bench, workers: number, roundMs: number, cost: Cos
   const pools = [bench.intake, ...engines].map((one) => one.pool);
   const before = sum(pools);
   const began = performance.now();
-  let taken = 0;
-  let ended = 0;
-  let isTaking = true;
+  const bell = makeBell();
+  const total = { taken: 0, ended: 0, isTaking: true };
   const intake = async (): Promise<void> => {
     while (performance.now() - began < roundMs) {
-      if (taken - ended >= BACKLOG_MAX) {
-        await soon();
+      if (total.taken - total.ended >= BACKLOG_MAX) {
+        await bell.heard();
         continue;
       }
       const created = await createWithdrawals(bench.intake, Array.from({ length: INTAKE_BATCH }, request));
       const refused = created.find((one) => one.outcome !== 'created');
       if (refused !== undefined) throw new Error(`a withdrawal of the bench was answered ${refused.outcome}`);
-      taken += created.length;
+      total.taken += created.length;
+      bell.ring();
     }
-    isTaking = false;
+    total.isTaking = false;
+    bell.ring();
   };
   const work = async (engine: EngineDeps): Promise<void> => {
     const rail = engine.rails.get(RAIL);
     if (rail === undefined) throw new Error('the bench has no rail');
-    while (isTaking || ended < taken) {
+    while (total.isTaking || total.ended < total.taken) {
+      const mayChange = bell.heard();
       const { pending, sealed } = await advanceOnce(engine, rail);
-      ended += pending;
-      if (pending + sealed === 0) await soon();
+      total.ended += pending;
+      if (pending > 0) bell.ring();
+      if (pending + sealed === 0 && (total.isTaking || total.ended < total.taken)) await mayChange;
     }
   };
   await Promise.all([intake(), ...engines.map(work)]);
   const seconds = (performance.now() - began) / 1_000;
   const after = sum(pools);
-  cost.effects += taken;
+  cost.effects += total.taken;
   cost.commits += after.commits - before.commits;
   cost.statements += after.statements - before.statements;
-  return taken / seconds;
+  return total.taken / seconds;
 }
 
 function sum(pools: readonly Pool[]): { commits: number; statements: number } {
@@ -239,8 +242,17 @@ function sum(pools: readonly Pool[]): { commits: number; statements: number } {
   return total;
 }
 
-function soon(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 2));
+/** Work wakes whoever waits for it, as a worker's `wake` does: nobody asks the database in a loop. */
+function makeBell(): { ring(): void; heard(): Promise<void> } {
+  let next = Promise.withResolvers<void>();
+  return {
+    ring() {
+      const { resolve } = next;
+      next = Promise.withResolvers<void>();
+      resolve();
+    },
+    heard: () => next.promise,
+  };
 }
 
 function request(): Parameters<typeof createWithdrawals>[1][number] {

@@ -66,7 +66,7 @@ export async function interleaved(
   return new Map([...rates].map(([name, figures]) => [name, { name, rounds: figures, median: median(figures) }]));
 }
 
-function median(figures: readonly number[]): number {
+export function median(figures: readonly number[]): number {
   const sorted = figures.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;

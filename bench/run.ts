@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/db/embedded.ts';
+import { benchClaim } from './claim.ts';
 import { benchEffects } from './effects.ts';
 import { benchPostings } from './postings.ts';
 import { type BenchOptions, type BenchResult, type Measured, printCounts, printLines } from './rounds.ts';
@@ -18,6 +19,7 @@ import { type BenchOptions, type BenchResult, type Measured, printCounts, printL
 const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) => Promise<BenchResult>>> = {
   postings: async (serverUrl, options) => ({ lines: await benchPostings(serverUrl, options), counts: [] }),
   effects: benchEffects,
+  claim: benchClaim,
 };
 
 /** What a durable server of this size is given; both sides run under it. */
@@ -53,8 +55,8 @@ try {
     all.lines.push(...(result?.lines ?? []));
     all.counts.push(...(result?.counts ?? []));
   }
-  printLines(all.lines);
-  console.log();
+  if (all.lines.length > 0) printLines(all.lines);
+  if (all.lines.length > 0 && all.counts.length > 0) console.log();
   printCounts(all.counts);
   await write({ machine, options, ...all });
 } finally {
