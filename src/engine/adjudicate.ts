@@ -131,7 +131,7 @@ function objectionTo(deps: EngineDeps, verb: Verb, effect: EffectRow | undefined
     case 'unwind':
       return effect.state === 'SETTLED' ? null : 'only what is settled can be unwound';
     default:
-      return `nothing here knows the verb ${String(verb)}`;
+      return `nothing here knows the verb ${verb}`;
   }
 }
 

@@ -238,6 +238,15 @@ async function signAndStore(deps: EngineDeps, rail: Rail, list: readonly ToSign[
         return { sealed, signed: await signOne(rail, sealed, kind) };
       } catch (error) {
         deps.log.warn({ err: error, effect_id: sealed.effectId, kind }, 'a variant could not be signed');
+        const why = error instanceof Error ? error.message : 'unknown fault';
+        // The fee cap, or a signer that does not answer: people must know, since nothing moves by itself.
+        await raiseAlert(
+          deps.pool,
+          'variant_unsigned',
+          `effect:${sealed.effectId}:${kind}`,
+          `${kind} of ${sealed.subjectType} ${sealed.subjectId}: ${why}`,
+          deps.log,
+        );
         return null;
       }
     }),

@@ -280,7 +280,8 @@ async function storeNew(tx: Tx, judged: readonly Judged[]): Promise<Map<Evidence
       // A no that is older than a testimony has been answered by it: to count again it must be said anew.
       const answered =
         EVIDENCE[evidence.kind].says === 'no' &&
-        before?.id != null &&
+        before !== undefined &&
+        before.id !== null &&
         one.stored.some((stored) => EVIDENCE[stored.kind].says === 'yes' && stored.id > (before.id ?? 0n));
       if (!answered && before !== undefined && before.kind === evidence.kind && before.objectId === evidence.objectId) {
         if (before.id !== null) ids.set(evidence, before.id);

@@ -5,6 +5,7 @@
  * nodes are down is degraded, not fatal: the API serves, effects wait, `registerChain` is tried again by the scheduler.
  */
 import { appendFileSync } from 'node:fs';
+import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import { openCase } from '../engine/cases.ts';
@@ -112,8 +113,18 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     leaseMs: config.leaseMs,
   });
   const wakes = new Set<() => void>();
+  let notifying = false;
   const wake = (): void => {
     for (const one of wakes) one();
+    if (notifying) return;
+    // One hint for all that came meanwhile: NOTIFY in every commit would cost more than half of them (design §11).
+    notifying = true;
+    setTimeout(() => {
+      notifying = false;
+      pool
+        .query(NOTIFY)
+        .catch((error: unknown) => log.debug({ err: error }, 'other processes were not woken; they poll'));
+    }, NOTIFY_MS).unref();
   };
   const chains = config.chains.map((chain, index): WiredChain => {
     const rail = rails[index];
@@ -244,6 +255,10 @@ function refuseDevKeys(config: Config, signer: EvmSigner): void {
       detail: 'PAYONCE_KEYSTORE: a development key is in use; refused in production',
     });
 }
+
+/** Other processes poll twice a second anyway; a hint is worth having if it is rare. */
+const NOTIFY_MS = 50;
+const NOTIFY = `select pg_notify('${CHANNEL}', 'work')`;
 
 const HURRY = `update payonce.effects
 set next_at = payonce.now()

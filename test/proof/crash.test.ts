@@ -51,6 +51,8 @@ test('killed at K0, K1, K2 and K3, 25 times each: as many payments as withdrawal
       );
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
+    while (!worker.lines.some((line) => line.includes('payonce works')))
+      await new Promise((resolve) => setTimeout(resolve, 50));
     worker.process.kill('SIGTERM');
     assert.deepEqual(await worker.gone, { code: 0, signal: null }, 'SIGTERM ends a worker in good order');
   }
