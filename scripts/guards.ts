@@ -62,16 +62,23 @@ async function runTests(folder: string, file: string, titles: RegExp[], mutated?
       ...(existsSync(setup) ? [`--test-global-setup=${setup}`] : []),
       file,
     ],
-    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], timeout: RUN_TIMEOUT_MS, env: environmentFor(mutated) },
+    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], env: environmentFor(mutated) },
   );
+  // Node's runner answers the signal with an exit code of its own, so the time-out must be told apart here.
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    child.kill();
+  }, RUN_TIMEOUT_MS);
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   const code = await new Promise<number | null>((resolve, reject) => {
     child.on('error', reject);
-    child.on('close', resolve);
+    child.on('close', (status) => resolve(isLate ? null : status));
   });
+  clearTimeout(timer);
   const ends = stdout.split('\n').flatMap((line) => (line.startsWith('{"name"') ? [JSON.parse(line) as TestEnd] : []));
   return { ends, code, output: `${stdout}\n${stderr}` };
 }

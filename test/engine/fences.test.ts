@@ -5,7 +5,7 @@
  * the same fault, it is taken away in the test's own database (req W13).
  */
 import assert from 'node:assert/strict';
-import test from 'node:test';
+import test, { type TestContext } from 'node:test';
 import pg from 'pg';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { releaseEffects, sealEffects, settleEffects } from '../../src/engine/edges.ts';
@@ -25,6 +25,16 @@ import {
   settledBy,
   silentUntil,
 } from './noop-scene.ts';
+
+/** A session of somebody else that holds this effect's row, until `letGo`. */
+async function holdRow(t: TestContext, one: World, id: bigint): Promise<{ letGo(): Promise<void> }> {
+  const holder = new pg.Client({ connectionString: one.url });
+  await holder.connect();
+  t.after(() => holder.end());
+  await holder.query('begin');
+  await holder.query('select 1 from payonce.effects where id = $1 for update', [id]);
+  return { letGo: () => holder.end() };
+}
 
 /** A world with one effect, sealed and sent, of which nothing is known yet. */
 async function sealedOne(): Promise<{ one: World; id: bigint }> {
@@ -126,47 +136,40 @@ test('a stale worker does not give back the lease of the one who has it now (cas
   await one.end();
 });
 
-test('a claim passes over what another session holds and waits for nobody (req R1, R12)', async () => {
+test('a claim passes over what another session holds and waits for nobody (req R1, R12)', async (t) => {
   const one = await makeNoopWorld(silentUntil(() => [{ kind: 'not_found' }]));
   const [first, second] = [await intendOne(one), await intendOne(one)];
-  const holder = new pg.Client({ connectionString: one.url });
-  await holder.connect();
   const claim = (): Promise<bigint[]> =>
     one.pool.tx('claim', async (tx) => {
       await tx.query("set local lock_timeout = '500ms'");
       const pending = await claimPending(tx, 'noop', [{ signer: one.wallet, room: 10 }], 30_000);
       return [...pending, ...(await claimSealed(tx, 'noop', 10, 30_000))];
     });
-  await holder.query('begin');
-  await holder.query('select 1 from payonce.effects where id = $1 for update', [first]);
+  const held = await holdRow(t, one, first);
   assert.deepEqual(await claim(), [second]);
-  await holder.query('rollback');
+  await held.letGo();
 
   await makeDue(one);
   await advanceOnce(one.engine, railOf(one));
   await makeDue(one);
-  await holder.query('begin');
-  await holder.query('select 1 from payonce.effects where id = $1 for update', [first]);
+  const heldAgain = await holdRow(t, one, first);
   assert.deepEqual(await claim(), [second]);
-  await holder.end();
+  await heldAgain.letGo();
   await assertBooksClean(one.pool);
   await one.end();
 });
 
-test('whoever wants one effect that another holds is told busy at once (req R3, case L2)', async () => {
+test('whoever wants one effect that another holds is told busy at once (req R3, case L2)', async (t) => {
   const { one, id } = await sealedOne();
   await makeDue(one);
-  const holder = new pg.Client({ connectionString: one.url });
-  await holder.connect();
   const claim = (): Promise<string> =>
     one.pool.tx('claim one', async (tx) => {
       await tx.query("set local lock_timeout = '500ms'");
       return claimOne(tx, id, 30_000);
     });
-  await holder.query('begin');
-  await holder.query('select 1 from payonce.effects where id = $1 for update', [id]);
+  const held = await holdRow(t, one, id);
   assert.equal(await claim(), 'busy');
-  await holder.end();
+  await held.letGo();
   assert.equal(await claim(), 'claimed');
   assert.equal(await claim(), 'busy', 'two have the lease of one effect');
   await one.end();

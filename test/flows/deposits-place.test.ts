@@ -7,10 +7,14 @@ import test from 'node:test';
 import pg from 'pg';
 import { testDatabase } from '../support/postgres.ts';
 
-test('a transfer is its chain, its transaction and its place in it (case H5, inv I1)', async () => {
+test('a transfer is its chain, its transaction and its place in it (case H5, inv I1)', async (t) => {
   const database = await testDatabase('deposits place');
   const psql = new pg.Client({ connectionString: database.url });
   await psql.connect();
+  t.after(async () => {
+    await psql.end();
+    await database.drop();
+  });
   await psql.query("insert into payonce.assets (id, code, chain, decimals) values ('coin', 'COIN', 'a', 18)");
   const see = (chain: string, hash: string, position: number): Promise<unknown> =>
     psql.query(
@@ -24,6 +28,4 @@ test('a transfer is its chain, its transaction and its place in it (case H5, inv
   // Chains that were split from one history, or are replayed, have the same hashes.
   await see('b', '0x1', 0);
   await assert.rejects(see('a', '0x1', 0), { constraint: 'chain_transfers_place' });
-  await psql.end();
-  await database.drop();
 });

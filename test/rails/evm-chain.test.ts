@@ -191,6 +191,18 @@ test('a foreign transaction at our nonce is named by two witnesses once it is fi
   );
 });
 
+test('our own cancel is no foreign use of the nonce, also when the node first shows no receipt of it', async () => {
+  const first = await payOne(scene);
+  const { sealed, signed } = await withVariant(scene, first.sealed, 'cancel');
+  await scene.rail.send(sealed, signed);
+  await finalize(scene);
+  // The receipts of both variants are asked first; the one of whoever spent the nonce comes after, and is there.
+  const method = 'eth_getTransactionReceipt';
+  for (const node of scene.nodes) node.script({ method, hitsMax: 2, fault: { kind: 'forget' } });
+  assert.deepEqual(kindsOf(await observe(scene, sealed)), ['unreadable', 'unreadable']);
+  assert.deepEqual(kindsOf(await observe(scene, sealed)), ['cancel_mined', 'cancel_mined']);
+});
+
 test('our payload under a foreign hash is judged like our own variant', async () => {
   const { sealed } = await withVariant(scene, await sealOne(scene), 'original');
   const data = transferData(RECEIVER, 1_000_000n);

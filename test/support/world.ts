@@ -2,6 +2,7 @@
  * A small world for tests: a migrated database of its own, a pool, one partner with a funded account, one asset with its
  * policy, a signer with its wallet, and an engine over the rails that the test gives.
  */
+import { after } from 'node:test';
 import { makeEngine } from '../../src/engine/engine.ts';
 import type { EngineDeps } from '../../src/engine/deps.ts';
 import type { Rail } from '../../src/engine/rail.ts';
@@ -48,6 +49,12 @@ export interface WorldOptions {
 }
 
 const PARTNER = 'par_test';
+
+/** A test that fails leaves its world open: ended here, else the file's process would live on with its connections. */
+const open = new Set<World>();
+after(async () => {
+  for (const world of open) await world.end();
+});
 
 export async function makeWorld(options: WorldOptions): Promise<World> {
   const database = await testDatabase(options.label ?? 'world');
@@ -164,10 +171,12 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
       });
     },
     async end() {
+      if (!open.delete(world)) return;
       await pool.end();
       await database.drop();
     },
   };
+  open.add(world);
   if ((options.fundUnits ?? 1_000_000_000n) > 0n) await world.fund(options.fundUnits ?? 1_000_000_000n);
   return world;
 }
