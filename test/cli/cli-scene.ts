@@ -19,12 +19,17 @@ export interface Ran {
 
 export type Settings = Readonly<Record<string, string>>;
 
-export async function payonce(args: readonly string[], settings: Settings = {}): Promise<Ran> {
-  const child = spawn(process.execPath, [BIN, ...args], {
+/** For commands that run until they are told to stop. */
+export function startPayonce(args: readonly string[], settings: Settings) {
+  return spawn(process.execPath, [BIN, ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: TIMEOUT_MS,
   });
+}
+
+export async function payonce(args: readonly string[], settings: Settings = {}): Promise<Ran> {
+  const child = startPayonce(args, settings);
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));

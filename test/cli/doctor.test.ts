@@ -3,6 +3,7 @@
  * refusal stops seals. Method: the real program on durable servers and on ones that are wrong in one thing each.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -12,10 +13,10 @@ import { runDoctor, stopOnRefusal } from '../../src/audit/doctor.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { silentLog } from '../../src/kernel/log.ts';
-import { systemPorts } from '../../src/kernel/ports.ts';
+import { systemClock, systemPorts } from '../../src/kernel/ports.ts';
 import { durableDataFolder, testDatabase } from '../support/postgres.ts';
 import { makeWorld } from '../support/world.ts';
-import { payonce, payonceOn, type Ran } from './cli-scene.ts';
+import { payonce, payonceOn, type Ran, startPayonce } from './cli-scene.ts';
 
 interface Report {
   level: string;
@@ -112,6 +113,35 @@ test('a changed identity, a stopped rail and open effects that nobody works are 
   assert.ok(known.findings.some((one) => one.name === 'seals' && one.level === 'warn'));
   const left = await world.pool.query("select 1 from payonce.settings where name like 'doctor:%'");
   assert.equal(left.rowCount, 0);
+  await world.end();
+});
+
+test('a worker in production seals nothing on a database that may forget commits, and still drains', async () => {
+  const world = await makeWorld({ label: 'cli doctor worker', rails: () => [makeNoopRail('noop')] });
+  const keys = mkdtempSync(join(tmpdir(), 'payonce-keys-'));
+  const worker = startPayonce(['worker', '--only', 'courier'], {
+    DATABASE_URL: world.url,
+    PAYONCE_ENV: 'production',
+    PAYONCE_DEPLOYMENT: 'proof',
+    PAYONCE_MASTER_SECRET: 'a-secret-of-the-test-with-32-characters',
+    PAYONCE_METRICS_TOKEN: 'a-token-of-the-test',
+    PAYONCE_KEYSTORE: keys,
+    PAYONCE_PASSPHRASE: 'correct horse',
+  });
+  const gone = once(worker, 'exit');
+  let log = '';
+  for (const stream of [worker.stdout, worker.stderr]) stream.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  while (!log.includes('payonce works') && worker.exitCode === null) await systemClock.sleep(50);
+  const { rows } = await world.pool.query<{ reason: string | null }>(
+    'select seals_stopped_reason as reason from payonce.rails',
+  );
+  const reason = rows[0]?.reason ?? '';
+  worker.kill('SIGTERM');
+  assert.deepEqual(await gone, [0, null], log);
+  assert.match(reason, /^doctor: fsync: fsync is off/);
+  const { alerts } = (await payonceOn(world.url)(['alerts', '--json'])).json<{ alerts: { kind: string }[] }>();
+  assert.ok(alerts.some((one) => one.kind === 'doctor_refused'));
+  rmSync(keys, { recursive: true });
   await world.end();
 });
 
