@@ -64,6 +64,15 @@ export interface ContractCall {
   }[];
 }
 
+/** Who a bank pays, as text throughout: leading zeros count (M5). Frozen at intake like everything else. */
+export interface BankPayee {
+  readonly bankCode: string;
+  readonly accountNumber: string;
+  /** NFC. */
+  readonly holderName: string;
+  readonly memo: string;
+}
+
 /** What an effect should do: frozen at intake, the same for every successor. */
 export interface EffectIntent {
   readonly effectId: bigint;
@@ -82,6 +91,8 @@ export interface EffectIntent {
   /** Who pays gas and owns the nonce; may differ from `wallet` on rails that know relayers. */
   readonly signer: string;
   readonly call: ContractCall | null;
+  /** A bank's receiver; `destination` is then `{bankCode}:{accountNumber}`. */
+  readonly payee: BankPayee | null;
 }
 
 export interface PlanContext {

@@ -217,5 +217,6 @@ export function toIntent(effect: EffectRow): EffectIntent {
     wallet: effect.wallet,
     signer: effect.signer,
     call: effect.call,
+    payee: effect.payee,
   };
 }

@@ -243,7 +243,7 @@ class EndPlan {
           destination: effect.destination,
           wallet: effect.wallet,
           signer: effect.signer,
-          call: callToJson(effect.call),
+          call: callToJson(effect.call, effect.payee),
           holdKey: hold === null ? null : holdKey(effect.subjectType, effect.subjectId, effect.seq + 1),
         })),
     );

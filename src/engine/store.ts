@@ -8,7 +8,7 @@
 import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import type { EvidenceKind, Rank, State } from './effect.ts';
-import type { AssetRef, ContractCall, Json, Plan, Signed, VariantKind } from './rail.ts';
+import type { AssetRef, BankPayee, ContractCall, Json, Plan, Signed, VariantKind } from './rail.ts';
 
 export interface EffectRow {
   readonly id: bigint;
@@ -26,6 +26,7 @@ export interface EffectRow {
   readonly wallet: string;
   readonly signer: string;
   readonly call: ContractCall | null;
+  readonly payee: BankPayee | null;
   readonly holdKey: string | null;
   readonly createdAt: Date;
   readonly leaseToken: bigint;
@@ -89,6 +90,7 @@ export function toEffect(row: Row): EffectRow {
     wallet: toText(row['wallet'], 'effects.wallet'),
     signer: toText(row['signer'], 'effects.signer'),
     call: callFromJson(row['call'] as Json),
+    payee: payeeFromJson(row['call'] as Json),
     holdKey: row['hold_key'] as string | null,
     createdAt: row['created_at'] as Date,
     leaseToken: toUnits(row['lease_token'], 'effects.lease_token'),
@@ -129,7 +131,9 @@ interface CallJson {
   value: string;
   logs: { address: string; topics: (string | null)[]; data?: string; minimumWord?: number; minimum?: string }[];
 }
-export function callToJson(call: ContractCall | null): string | null {
+/** The one frozen column `call` holds a contract call or a bank's payee. */
+export function callToJson(call: ContractCall | null, payee: BankPayee | null): string | null {
+  if (payee !== null) return JSON.stringify({ payee });
   if (call === null) return null;
   const json: CallJson = {
     to: call.to,
@@ -142,8 +146,12 @@ export function callToJson(call: ContractCall | null): string | null {
   };
   return JSON.stringify(json);
 }
+function payeeFromJson(value: Json): BankPayee | null {
+  return value !== null && typeof value === 'object' && 'payee' in value ? (value.payee as unknown as BankPayee) : null;
+}
+
 function callFromJson(value: Json): ContractCall | null {
-  if (value === null) return null;
+  if (value === null || payeeFromJson(value) !== null) return null;
   const json = value as unknown as CallJson;
   return {
     to: json.to,

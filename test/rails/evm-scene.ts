@@ -105,6 +105,7 @@ export function intentOf(scene: Scene, change: Partial<EffectIntent> = {}): Effe
     wallet,
     signer: wallet,
     call: null,
+    payee: null,
     ...change,
   };
 }

@@ -46,6 +46,7 @@ function intent(change: Partial<EffectIntent> = {}): EffectIntent {
     wallet: WALLET,
     signer: WALLET,
     call: null,
+    payee: null,
     ...change,
   };
 }
