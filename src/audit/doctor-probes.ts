@@ -167,6 +167,7 @@ async function seesCommit(pool: Pool, name: string): Promise<boolean> {
     await pool.query(INSERT, [name, 'seen']);
   } finally {
     written.resolve();
+    await Promise.allSettled([reader]);
   }
   return reader;
 }

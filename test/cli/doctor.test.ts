@@ -131,7 +131,8 @@ test('a worker in production seals nothing on a database that may forget commits
   const gone = once(worker, 'exit');
   let log = '';
   for (const stream of [worker.stdout, worker.stderr]) stream.on('data', (chunk: Buffer) => (log += chunk.toString()));
-  while (!log.includes('payonce works') && worker.exitCode === null) await systemClock.sleep(50);
+  while (!log.includes('payonce works') && worker.exitCode === null && worker.signalCode === null)
+    await systemClock.sleep(50);
   const { rows } = await world.pool.query<{ reason: string | null }>(
     'select seals_stopped_reason as reason from payonce.rails',
   );
