@@ -9,7 +9,7 @@ import { makePool, type Pool, type Tx } from '../src/db/pool.ts';
 import { claimPending, claimSealed } from '../src/engine/store.ts';
 import { silentLog } from '../src/kernel/log.ts';
 import { systemPorts } from '../src/kernel/ports.ts';
-import { planOfClaim, seedEffects } from '../test/support/claims.ts';
+import { planOf, seedEffects } from '../test/support/claims.ts';
 import { type BenchCount, type BenchResult, median } from './rounds.ts';
 
 const RAIL = 'noop';
@@ -57,7 +57,7 @@ async function compareClaims(
   small: Pool,
   big: Pool,
 ): Promise<BenchCount> {
-  const plan = await planOfClaim(big, claim);
+  const plan = await planOf(big, claim);
   if (!plan.includes(`Scan using ${index}`) || plan.includes('Seq Scan'))
     throw new Error(`the claim does not go by ${index}:\n${plan}`);
   const times = new Map<Pool, number[]>([

@@ -37,7 +37,7 @@ export const ENGINE: PlacedGuard[] = [
   {
     name: 'state predicate',
     file: 'src/engine/edges.ts',
-    find: "where e.id = u.id\n  and e.state = 'SEALED'\nreturning e.id`;",
+    find: "where e.id = u.id\n  and e.state || '' = 'SEALED'\nreturning e.id`;",
     replace: 'where e.id = u.id\nreturning e.id`;',
     test: FENCES,
     title: /an edge names the state that it leaves/,

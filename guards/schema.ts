@@ -44,8 +44,8 @@ export const SCHEMA: PlacedGuard[] = [
   {
     name: 'no effect after failed',
     file: ENGINE_SCHEMA,
-    find: 'where s.closed_at is not null) then',
-    replace: 'where false) then',
+    find: '  if is_closed then',
+    replace: '  if false then',
     test: SCHEMA_TEST,
     title: /a subject that was told its end takes no effect ever again/,
     expect: /Missing expected rejection/,

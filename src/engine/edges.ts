@@ -2,6 +2,10 @@
  * The edges: the only statements that name the column `state`, one per edge (W15). Each names the state that it leaves,
  * and its affected rows are the verdict (W1): who is in the answer made the transition, who is not was too late and ends
  * there (W2). The SQL guard refuses everything else, also SETTLED over SETTLED.
+ *
+ * `e.state || ''` keeps the planner from the queues' partial indexes: it takes them to be small and reads them whole, with
+ * all that left the queue since the last vacuum (5,900 index entries for 200 effects, in the benchmark). By id it is one
+ * look-up each.
  */
 import type { Tx } from '../db/pool.ts';
 import type { Json } from './rail.ts';
@@ -55,7 +59,7 @@ set state = 'SEALED',
     wait_reason = null, failures = 0
 from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::jsonb[], $6::jsonb[], $7::bigint[]) as u (id, token, identity, payload, expect, plan, nonce)
 where e.id = u.id
-  and e.state = 'PENDING'
+  and e.state || '' = 'PENDING'
   and e.lease_token = u.token
   and e.lease_until is not null
   and e.testimonies = 0
@@ -92,7 +96,7 @@ set state = 'SETTLED', settled_by = u.evidence, ended_at = payonce.now(), last_u
     lease_until = null
 from unnest($1::bigint[], $2::bigint[]) as u (id, evidence)
 where e.id = u.id
-  and e.state = 'SEALED'
+  and e.state || '' = 'SEALED'
 returning e.id`;
 
 /** SEALED → SETTLED. A yes needs no lock: no token is asked for (design §1, 6). */
@@ -110,7 +114,7 @@ set state = 'RELEASED', released_by = u.evidence, release_rank = u.rank, ended_a
     wait_reason = null, lease_until = null
 from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bool[]) as u (id, token, evidence, rank, over_word)
 where e.id = u.id
-  and e.state = 'SEALED'
+  and e.state || '' = 'SEALED'
   and e.lease_token = u.token
   and e.lease_until is not null
   and (e.testimonies = 0 or u.over_word)
@@ -136,7 +140,7 @@ const RELEASE_PENDING = `update payonce.effects e
 set state = 'RELEASED', released_by = u.evidence, release_rank = 'dead', ended_at = payonce.now(), wanted = null, wait_reason = null, lease_until = null
 from unnest($1::bigint[], $2::bigint[]) as u (id, evidence)
 where e.id = u.id
-  and e.state = 'PENDING'
+  and e.state || '' = 'PENDING'
   and e.testimonies = 0
 returning e.id`;
 

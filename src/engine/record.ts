@@ -155,6 +155,7 @@ async function recordIn(
     const verdict = toVerdict(one, evidenceIds, rail);
     if (verdict !== null) verdicts.push(verdict);
   }
+  const judgedToEnd = new Set(verdicts.map((verdict) => verdict.effect.id));
   const ended = await settleBatch(tx, deps, rail, verdicts);
   await showInclusion(tx, deps, judged, ended);
   await openCases(tx, deps, judged);
@@ -171,7 +172,7 @@ async function recordIn(
   );
   return new Map(
     judged.map((one) => {
-      const wanted = verdicts.some((verdict) => verdict.effect.id === one.effect.id);
+      const wanted = judgedToEnd.has(one.effect.id);
       const lost = wanted && !ended.has(one.effect.id);
       if (lost || (one.effect.state === 'SETTLED' && one.evidence.some((piece) => piece.rank === 'object'))) {
         deps.counters.alreadyTransitioned += 1;

@@ -3,6 +3,7 @@
  *
  * Lock order everywhere: effects by id, rail row, signer rows, flow rows, accounts by id, the subjects' counters.
  * Isolation: READ COMMITTED, set by `tx`. Only the edge statements in `edges.ts` name the column `state`.
+ * Effects are reached by id, not by a queue's index: `edges.ts` says why `e.state || ''`.
  * `(select payonce.now())` and not the bare call: a volatile function would keep the planner from the queue's index.
  */
 import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
@@ -334,7 +335,7 @@ set send_count = e.send_count + 1,
     evidence_version = e.evidence_version + 1
 from unnest($1::bigint[], $2::bigint[]) as u (id, token)
 where e.id = u.id
-  and e.state = 'SEALED'
+  and e.state || '' = 'SEALED'
   and e.lease_token = u.token
   and e.lease_until is not null
   and not e.no_send

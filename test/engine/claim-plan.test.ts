@@ -6,10 +6,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { makePool, type Pool, type Tx } from '../../src/db/pool.ts';
+import { sealEffects, settleEffects } from '../../src/engine/edges.ts';
 import { claimPending, claimSealed } from '../../src/engine/store.ts';
 import { silentLog } from '../../src/kernel/log.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
-import { planOfClaim, seedEffects } from '../support/claims.ts';
+import { planOf, seedEffects } from '../support/claims.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 const SIGNERS = ['wallet-1', 'wallet-2', 'wallet-3', 'wallet-4'];
@@ -29,7 +30,7 @@ const claims: Readonly<Record<string, (tx: Tx) => Promise<bigint[]>>> = {
 };
 
 async function assertByIndex(pool: Pool, index: string, claim: (tx: Tx) => Promise<bigint[]>): Promise<void> {
-  const plan = await planOfClaim(pool, claim);
+  const plan = await planOf(pool, claim);
   assert.match(plan, new RegExp(`Index (Only )?Scan using ${index}`), plan);
   assert.doesNotMatch(plan, /Seq Scan/, plan);
   const buffers = /Buffers: shared ([^\n]*)/.exec(plan)?.[1] ?? '';
@@ -45,6 +46,34 @@ test('a claim finds its queue by index among 20,000 ended effects, never analyse
   await pool.query('analyze payonce.effects');
   for (const [index, claim] of Object.entries(claims)) await assertByIndex(pool, index, claim);
   for (const claim of Object.values(claims)) assert.equal((await pool.tx('claim', claim)).length, BATCH);
+  await pool.end();
+  await database.drop();
+});
+
+test('a seal and an end reach their effects by id, not through a queue with all that has left it (case L1)', async () => {
+  const database = await testDatabase('edge_plan');
+  await seedEffects(database.url, { rail: 'noop', signers: SIGNERS, ended: 20_000, open: 1_000 });
+  const pool = makePool({ url: database.url, ports: systemPorts(), log: silentLog, connectionsMax: 2 });
+  // Ended ones: the statements are planned and run, and change nothing.
+  const ids = Array.from({ length: BATCH }, (_, index) => BigInt(index + 1));
+  const seals = ids.map((id) => ({
+    id,
+    token: 1n,
+    identity: `other:${id}`,
+    payload: Buffer.from('{}'),
+    expect: {},
+    plan: {},
+    nonce: null,
+  }));
+  const ends = ids.map((id) => ({ id, evidenceId: 1n }));
+  const edges: ((tx: Tx) => Promise<unknown>)[] = [
+    (tx) => sealEffects(tx, seals, 30_000),
+    (tx) => settleEffects(tx, ends),
+  ];
+  for (const isAnalysed of [false, true]) {
+    if (isAnalysed) await pool.query('analyze payonce.effects');
+    for (const edge of edges) assert.doesNotMatch(await planOf(pool, edge), /effects_(pending|sealed|unmined)/);
+  }
   await pool.end();
   await database.drop();
 });

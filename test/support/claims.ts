@@ -1,6 +1,6 @@
 /*
  * A table of effects with many ended ones and few open ones, made at once: as superuser, without triggers and foreign keys
- * (session_replication_role), since a million whole lives would take an hour. And the plan of a claim as it was run.
+ * (session_replication_role), since a million whole lives would take an hour. And the plan of a statement as it was run.
  */
 import pg from 'pg';
 import type { Pool, Tx } from '../../src/db/pool.ts';
@@ -53,11 +53,11 @@ export async function seedEffects(url: string, given: SeededEffects): Promise<vo
   }
 }
 
-/** Runs a claim and answers how PostgreSQL ran it: its leases are taken as by the claim itself. */
-export async function planOfClaim(pool: Pool, claim: (tx: Tx) => Promise<unknown>): Promise<string> {
+/** Runs a claim or an edge and answers how PostgreSQL ran it; what it changes is changed. */
+export async function planOf(pool: Pool, act: (tx: Tx) => Promise<unknown>): Promise<string> {
   const lines: string[] = [];
-  await pool.tx('explain a claim', (tx) =>
-    claim({
+  await pool.tx('explain', (tx) =>
+    act({
       ...tx,
       async query(sql, values) {
         const result = await tx.query<{ 'QUERY PLAN': string }>(
