@@ -47,7 +47,7 @@ export async function benchClaim(serverUrl: string): Promise<BenchResult> {
       counts.push(await compareClaims(`claim by ${index}, ${statistics}, 10⁶ ÷ 10⁴ ended`, index, claim, small, big));
   }
   for (const pool of [small, big]) await pool.end();
-  return { lines: [], counts };
+  return { lines: [], counts, notes: [] };
 }
 
 async function compareClaims(

@@ -84,6 +84,8 @@ interface Cost {
   effects: number;
   commits: number;
   statements: number;
+  /** Milliseconds spent in each kind of transaction, from BEGIN to the COMMIT's answer. */
+  readonly spent: Map<string, number>;
 }
 
 export async function benchEffects(serverUrl: string, options: BenchOptions): Promise<BenchResult> {
@@ -98,7 +100,7 @@ export async function benchEffects(serverUrl: string, options: BenchOptions): Pr
     options.rounds,
   );
   const peer = measured.get('naive');
-  const result: BenchResult = { lines: [], counts: [] };
+  const result: BenchResult = { lines: [], counts: [], notes: [] };
   for (const name of ['1 worker', '2 workers']) {
     const ours = measured.get(name);
     if (ours === undefined || peer === undefined) continue;
@@ -115,6 +117,7 @@ export async function benchEffects(serverUrl: string, options: BenchOptions): Pr
       { line: `commits per effect, ${name}`, figure: cost.commits / cost.effects, ceiling: COMMITS_MAX },
       { line: `statements per effect, ${name}`, figure: cost.statements / cost.effects, ceiling: STATEMENTS_MAX },
     );
+    result.notes.push(`where an effect's time goes, ${name}: ${timesOf(cost)}`);
   }
   await assertAllEnded(bench);
   for (const one of [bench.intake, ...bench.workers]) await one.pool.end();
@@ -123,9 +126,31 @@ export async function benchEffects(serverUrl: string, options: BenchOptions): Pr
 }
 
 function costOf(costs: Map<string, Cost>, name: string): Cost {
-  const cost = costs.get(name) ?? { effects: 0, commits: 0, statements: 0 };
+  const cost = costs.get(name) ?? { effects: 0, commits: 0, statements: 0, spent: new Map() };
   costs.set(name, cost);
   return cost;
+}
+
+function timesOf(cost: Cost): string {
+  return [...cost.spent]
+    .toSorted(([, left], [, right]) => right - left)
+    .map(([name, ms]) => `${name} ${((ms * 1_000) / cost.effects).toFixed(0)} µs`)
+    .join(', ');
+}
+
+/** The pool with a watch on its transactions. */
+function timed(pool: Pool, spent: Map<string, number>): Pool {
+  return {
+    ...pool,
+    async tx(name, work) {
+      const began = performance.now();
+      try {
+        return await pool.tx(name, work);
+      } finally {
+        spent.set(name, (spent.get(name) ?? 0) + performance.now() - began);
+      }
+    },
+  };
 }
 
 async function prepare(serverUrl: string): Promise<Bench> {
@@ -192,8 +217,10 @@ let ordinal = 0;
 
 /** Effects ended a second, from the first intake to the last end. */
 async function payOurs(bench: Bench, workers: number, roundMs: number, cost: Cost): Promise<number> {
-  const engines = bench.workers.slice(0, workers);
-  const pools = [bench.intake, ...engines].map((one) => one.pool);
+  const withWatch = (one: EngineDeps): EngineDeps => ({ ...one, pool: timed(one.pool, cost.spent) });
+  const intaker = withWatch(bench.intake);
+  const engines = bench.workers.slice(0, workers).map(withWatch);
+  const pools = [intaker, ...engines].map((one) => one.pool);
   const before = sum(pools);
   const began = performance.now();
   const bell = makeBell();
@@ -204,7 +231,7 @@ async function payOurs(bench: Bench, workers: number, roundMs: number, cost: Cos
         await bell.heard();
         continue;
       }
-      const created = await createWithdrawals(bench.intake, Array.from({ length: INTAKE_BATCH }, request));
+      const created = await createWithdrawals(intaker, Array.from({ length: INTAKE_BATCH }, request));
       const refused = created.find((one) => one.outcome !== 'created');
       if (refused !== undefined) throw new Error(`a withdrawal of the bench was answered ${refused.outcome}`);
       total.taken += created.length;

@@ -34,6 +34,8 @@ export interface BenchCount {
 export interface BenchResult {
   readonly lines: BenchLine[];
   readonly counts: BenchCount[];
+  /** What explains the figures. */
+  readonly notes: string[];
 }
 
 /** Runs `work` in so many loops at once until the time is over; answers the items a second. */

@@ -17,7 +17,7 @@ import { benchPostings } from './postings.ts';
 import { type BenchOptions, type BenchResult, type Measured, printCounts, printLines } from './rounds.ts';
 
 const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) => Promise<BenchResult>>> = {
-  postings: async (serverUrl, options) => ({ lines: await benchPostings(serverUrl, options), counts: [] }),
+  postings: async (serverUrl, options) => ({ lines: await benchPostings(serverUrl, options), counts: [], notes: [] }),
   effects: benchEffects,
   claim: benchClaim,
 };
@@ -49,15 +49,17 @@ try {
   const machine = await describeMachine(server.url);
   for (const [name, value] of Object.entries(machine)) console.log(`${name.padEnd(12)} ${value}`);
   console.log(`rounds       ${options.rounds} of ${options.roundMs / 1_000} s each, interleaved; medians\n`);
-  const all: BenchResult = { lines: [], counts: [] };
+  const all: BenchResult = { lines: [], counts: [], notes: [] };
   for (const name of names) {
     const result = await LINES[name]?.(server.url, options);
     all.lines.push(...(result?.lines ?? []));
     all.counts.push(...(result?.counts ?? []));
+    all.notes.push(...(result?.notes ?? []));
   }
   if (all.lines.length > 0) printLines(all.lines);
   if (all.lines.length > 0 && all.counts.length > 0) console.log();
   printCounts(all.counts);
+  if (all.notes.length > 0) console.log(`\n${all.notes.join('\n')}`);
   await write({ machine, options, ...all });
 } finally {
   await server.stop();
