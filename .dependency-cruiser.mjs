@@ -39,10 +39,24 @@ export default {
     ...layerRules(),
     {
       name: 'wall-rails-see-the-port',
-      comment: 'A rail knows engine/rail.ts (the port), kernel and itself: no database handle, no flow, no other rail.',
+      comment:
+        'A rail knows engine/rail.ts (the port), kernel, the wire that all rails share (rails/*.ts) and itself: no database handle, no flow, no other rail.',
       severity: 'error',
       from: { path: '^src/rails/([^/]+)/' },
-      to: { path: '^(src|sim|test|scripts|bench)/', pathNot: '^src/(kernel/|engine/rail\\.ts$|rails/$1/)' },
+      to: {
+        path: '^(src|sim|test|scripts|bench)/',
+        pathNot: '^src/(kernel/|engine/rail\\.ts$|rails/[^/]+\\.ts$|rails/$1/)',
+      },
+    },
+    {
+      name: 'wall-rails-share-a-wire',
+      comment: 'What all rails share knows the port and kernel, and no rail.',
+      severity: 'error',
+      from: { path: '^src/rails/[^/]+\\.ts$' },
+      to: {
+        path: '^(src|sim|test|scripts|bench)/',
+        pathNot: '^src/(kernel/|engine/rail\\.ts$|rails/[^/]+\\.ts$)',
+      },
     },
     {
       name: 'wall-rails-are-wired-in-main',

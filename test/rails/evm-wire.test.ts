@@ -8,7 +8,8 @@ import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { type Gate, makeGate, systemPorts } from '../../src/kernel/ports.ts';
-import { exchange, makeSendAgent, openLine, readResults, requestText, type RpcNode } from '../../src/rails/evm/rpc.ts';
+import { exchange, openLine, readResults, requestText, type RpcNode } from '../../src/rails/evm/rpc.ts';
+import { makeSendAgent } from '../../src/rails/http.ts';
 
 const LIMITS = { timeoutMs: 400, connectMs: 300 };
 const TEXT = requestText([{ method: 'eth_chainId', params: [] }], 1);

@@ -59,6 +59,7 @@ const BREACHES: Breach[] = [
     file: 'src/rails/evm/far.ts',
     text: "import { x } from '../../engine/planted.ts';",
   },
+  { rule: 'wall-rails-share-a-wire', file: 'src/rails/breach.ts', text: "import { x } from './evm/planted.ts';" },
   {
     rule: 'wall-rails-are-wired-in-main',
     file: 'src/engine/picks.ts',

@@ -6,8 +6,9 @@
  * another pool or in a block. Whether the money moved is decided by receipts and by finality alone (look, read).
  */
 import type { Json, Observation, Reach } from '../../engine/rail.ts';
+import { excerpt } from '../json.ts';
 import { field, parseJson } from './json.ts';
-import { excerpt, readItem } from './rpc.ts';
+import { readItem } from './rpc.ts';
 
 /** Each send is one request on its own, so one constant id serves. */
 export const SEND_ID = 1;

@@ -6,12 +6,6 @@ export const BATCH_CALLS_MAX = 100;
 /** One answer to a reading call. A full block with receipts of a busy chain is 5 to 20 MB; above this the node is
  *  misbehaving and the batch is halved. */
 export const READ_BYTES_MAX = 67_108_864;
-/** Establishing TCP and TLS; a node that needs longer will not answer in time either. */
-export const CONNECT_MS = 5_000;
-/** An idle connection is kept over several looks, so that a look's questions go to one machine. */
-export const KEEP_ALIVE_MS = 30_000;
-/** With half of a request out, a cut waits so long that the kernel has surely taken the bytes. */
-export const HALF_FLUSH_MS = 50;
 /** geth keeps 16 pending transactions per account for sure (rails.md §2.7); more may be dropped in silence. */
 export const IN_FLIGHT_PER_SIGNER = 16;
 /** Plain value transfers cost exactly this, and so does every cancel. */

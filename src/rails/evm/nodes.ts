@@ -2,16 +2,9 @@
 import type { Json } from '../../engine/rail.ts';
 import type { Log } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
+import type { WireLimits } from '../http.ts';
 import { field, hexOf, quantityOf, toQuantity } from './json.ts';
-import {
-  type Line,
-  type NodeConfig,
-  openLine,
-  type RpcCall,
-  type RpcNode,
-  type RpcResult,
-  type WireLimits,
-} from './rpc.ts';
+import { type Line, type NodeConfig, openLine, type RpcCall, type RpcNode, type RpcResult } from './rpc.ts';
 
 export type Finality = { readonly tag: 'finalized' } | { readonly depth: number };
 

@@ -6,13 +6,13 @@
  * finality only: reverted, cancelled, or the nonce spent by a transaction that has another payload, named by its hash.
  */
 import type { Answer, Json, Observation, ObservationKind, RailCost, SealedEffect, Signed } from '../../engine/rail.ts';
+import { excerpt } from '../json.ts';
 import { readSendAnswer } from './answers.ts';
 import { field, hexOf, isObject, parseJson, quantityOf, textOf, toQuantity } from './json.ts';
 import { fromItem, LOOK_FORM } from './look-body.ts';
 import { type ChainConfig, faultOf, headerIn, quantityIn, readChain } from './nodes.ts';
 import { type Expect, type Payload, readExpect, readPayload } from './payload.ts';
 import { causeOf, expectMet, type Receipt, readReceipt } from './receipt.ts';
-import { excerpt } from './rpc.ts';
 
 export interface ReadConfig extends ChainConfig {
   readonly coinAssetId: string;

@@ -1,19 +1,19 @@
 /**
- * The wire client: JSON-RPC over HTTP, one request for one call, no retry, no redirect, and a report of how far it got.
+ * The wire client: JSON-RPC over HTTP, one request for one call, no retry, no redirect, and a report of how far it got
+ * (`rails/http.ts`).
  *
- * `never_connected` is said only where undici never handed the request to a connected socket: names that do not
- * resolve, refused connections, failed TLS. From the moment a socket has the request, silence is unknown. An answer
- * item counts only with the id that was asked; a missing, doubled or foreign id makes that item unreadable and leaves
- * its neighbours alone.
+ * An answer item counts only with the id that was asked; a missing, doubled or foreign id makes that item unreadable and
+ * leaves its neighbours alone.
  * Never: decides what an answer is worth, keeps money as a number, tries again.
  */
-import { Readable } from 'node:stream';
-import { Agent, Client, type Dispatcher } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 import type { Json, Reach } from '../../engine/rail.ts';
-import { ANSWER_BYTES_MAX, RAIL_TIMEOUT_MS } from '../../kernel/limits.ts';
-import type { HalfCut, Ports } from '../../kernel/ports.ts';
+import { ANSWER_BYTES_MAX } from '../../kernel/limits.ts';
+import type { Ports } from '../../kernel/ports.ts';
+import { type Exchange, exchangeOnce, WIRE_LIMITS, type WireLimits, wireOptions } from '../http.ts';
+import { excerpt } from '../json.ts';
 import { field, isArray, isObject, parseJson } from './json.ts';
-import { BATCH_CALLS_MAX, CONNECT_MS, HALF_FLUSH_MS, KEEP_ALIVE_MS, READ_BYTES_MAX } from './limits.ts';
+import { BATCH_CALLS_MAX, READ_BYTES_MAX } from './limits.ts';
 
 export interface NodeConfig {
   readonly url: string;
@@ -34,39 +34,10 @@ export interface RpcCall {
   readonly params: readonly Json[];
 }
 
-export interface Exchange {
-  readonly reach: Reach;
-  readonly status: number | null;
-  readonly body: string;
-  readonly cut: boolean;
-}
-
 export type RpcResult =
   | { readonly kind: 'result'; readonly value: Json }
   | { readonly kind: 'error'; readonly code: number | null; readonly message: string }
   | { readonly kind: 'unreadable'; readonly detail: string; readonly reach: Reach; readonly status: number | null };
-
-export interface WireLimits {
-  readonly timeoutMs: number;
-  readonly connectMs: number;
-}
-
-export const WIRE_LIMITS: WireLimits = { timeoutMs: RAIL_TIMEOUT_MS, connectMs: CONNECT_MS };
-
-/** The dispatcher of a rail's sends: many at once, each a request of its own. */
-export function makeSendAgent(connections: number, limits: WireLimits): Agent {
-  return new Agent({ ...wireOptions(limits), connections });
-}
-
-function wireOptions(limits: WireLimits) {
-  return {
-    pipelining: 1,
-    connect: { timeout: limits.connectMs },
-    headersTimeout: limits.timeoutMs,
-    bodyTimeout: limits.timeoutMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-  };
-}
 
 /** Posts one text and tells how far it got. Never throws for what the other side did. */
 export function exchange(
@@ -77,121 +48,18 @@ export function exchange(
   text: string,
   limits: WireLimits & { readonly bytesMax: number },
 ): Promise<Exchange> {
-  const bytes = Buffer.from(text);
-  return ports.gate.pass('http', name, (half) => post(wire, node, bytes, limits, half));
-}
-
-function post(
-  wire: Dispatcher,
-  node: RpcNode,
-  bytes: Buffer,
-  limits: WireLimits & { readonly bytesMax: number },
-  half: HalfCut | null,
-): Promise<Exchange> {
-  return new Promise((resolve, reject) => {
-    const url = new URL(node.url);
-    const chunks: Buffer[] = [];
-    let size = 0;
-    let reach: Reach = 'never_connected';
-    let status: number | null = null;
-    let ended = false;
-    let request: Dispatcher.DispatchController | null = null;
-
-    const finish = (final: Reach, body: string, cut: boolean): void => {
-      if (ended) return;
-      ended = true;
-      clearTimeout(timer);
-      resolve({ reach: final, status, body, cut });
-    };
-    const giveUp = (reason: string): void => {
-      // Before `onRequestStart` nothing was written, and the abort in it keeps it so.
-      finish(reach, reason, false);
-      request?.abort(new Error(reason));
-    };
-    const timer = setTimeout(() => giveUp(`no whole answer within ${limits.timeoutMs} ms`), limits.timeoutMs);
-
-    const handler: Dispatcher.DispatchHandler = {
-      onRequestStart(controller) {
-        // Started twice would be a retry below us; started after our time-out would be a send nobody waits for.
-        if (ended || request !== null) {
-          controller.abort(new Error('abandoned before it was written'));
-          return;
-        }
-        request = controller;
-        // LEAVES: undici writes the request to its socket right after this returns.
-        reach = 'request_written';
-      },
-      onResponseStart(_controller, code) {
-        reach = 'partial_answer';
-        status = code;
-      },
-      onResponseData(_controller, chunk) {
-        if (half?.mode === 'half_read') dieIn(half, reject);
-        size += chunk.length;
-        if (size <= limits.bytesMax) {
-          chunks.push(chunk);
-          return;
-        }
-        chunks.push(chunk.subarray(0, chunk.length - (size - limits.bytesMax)));
-        finish('partial_answer', Buffer.concat(chunks).toString('utf8'), true);
-        request?.abort(new Error('answer too large'));
-      },
-      onResponseEnd() {
-        finish('answer', Buffer.concat(chunks).toString('utf8'), false);
-      },
-      onResponseError(_controller, error) {
-        finish(reach, reach === 'partial_answer' ? Buffer.concat(chunks).toString('utf8') : describe(error), true);
-      },
-    };
-    try {
-      wire.dispatch(
-        {
-          origin: url.origin,
-          path: url.pathname + url.search,
-          method: 'POST',
-          headers: {
-            ...node.headers,
-            ...credentialsOf(url),
-            'content-type': 'application/json',
-            'content-length': String(bytes.length),
-          },
-          body: half?.mode === 'half_written' ? Readable.from(halfOf(bytes, half, reject)) : bytes,
-        },
-        handler,
-      );
-    } catch (error) {
-      finish(reach, describe(error), false);
-    }
-  });
-}
-
-/** Gives undici the first half, waits until the kernel has it, and dies. */
-async function* halfOf(bytes: Buffer, half: HalfCut, reject: (error: unknown) => void): AsyncGenerator<Buffer> {
-  yield bytes.subarray(0, Math.ceil(bytes.length / 2));
-  await new Promise((resolve) => setTimeout(resolve, HALF_FLUSH_MS));
-  dieIn(half, reject);
-}
-
-/** In production `die` does not return; a test's may throw, which must reach the caller and not undici. */
-function dieIn(half: HalfCut, reject: (error: unknown) => void): void {
-  try {
-    half.die();
-  } catch (error) {
-    reject(error);
-    throw error;
-  }
-}
-
-function credentialsOf(url: URL): Record<string, string> {
-  if (url.username === '') return {};
-  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
-}
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = 'code' in error && typeof error.code === 'string' ? `${error.code}: ` : '';
-  return code + error.message;
+  return exchangeOnce(
+    wire,
+    ports,
+    name,
+    {
+      method: 'POST',
+      url: new URL(node.url),
+      headers: { ...node.headers, 'content-type': 'application/json' },
+      body: Buffer.from(text),
+    },
+    limits,
+  );
 }
 
 /** One connection to one node, for questions that belong together. */
@@ -245,7 +113,7 @@ export function requestText(calls: readonly RpcCall[], firstId: number): string 
 }
 
 /** Matches answer items to calls by id. */
-export function readResults(answer: Exchange, count: number, firstId: number): RpcResult[] {
+export function readResults(answer: Omit<Exchange, 'headers'>, count: number, firstId: number): RpcResult[] {
   const unreadable = (detail: string): RpcResult => ({
     kind: 'unreadable',
     detail,
@@ -285,10 +153,6 @@ export function readItem(item: Json): RpcResult | null {
   }
   const value = item['result'];
   return value === undefined ? null : { kind: 'result', value };
-}
-
-export function excerpt(text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
 }
 
 /** The size at which a send's answer is cut. */

@@ -2,10 +2,11 @@
 import type { Dispatcher } from 'undici';
 import type { Answer, SealedEffect, Signed } from '../../engine/rail.ts';
 import type { Ports } from '../../kernel/ports.ts';
+import type { WireLimits } from '../http.ts';
 import { SEND_ID } from './answers.ts';
 import { ROTATION_ENTRIES_MAX } from './limits.ts';
 import type { EvmNode } from './nodes.ts';
-import { exchange, requestText, SEND_ANSWER_BYTES_MAX, type WireLimits } from './rpc.ts';
+import { exchange, requestText, SEND_ANSWER_BYTES_MAX } from './rpc.ts';
 
 export type SendVariant = (sealed: SealedEffect, signed: Signed) => Promise<Answer>;
 

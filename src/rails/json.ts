@@ -1,0 +1,43 @@
+/**
+ * Reading JSON that somebody else sent: nothing is assumed about its shape, and only own properties are seen. Every rail
+ * reads through these; none of them throws.
+ */
+import type { Json } from '../engine/rail.ts';
+
+export type JsonObject = { readonly [key: string]: Json };
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function isArray(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function field(value: Json | undefined, name: string): Json | undefined {
+  return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+}
+
+/** A text, or `null` for anything else. */
+export function textOf(value: Json | undefined): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+/** A decimal text that our own side wrote into a plan or seal. */
+export function unitsOf(value: Json | undefined): bigint | null {
+  return typeof value === 'string' && /^(0|[1-9][0-9]*)$/.test(value) ? BigInt(value) : null;
+}
+
+/** `undefined` where the text is not JSON. */
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The beginning of a text, for people. */
+export function excerpt(text: string): string {
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
