@@ -48,8 +48,8 @@ export async function advanceOnce(deps: EngineDeps, rail: Rail): Promise<Advance
 
 /** The watcher's pass: looks at sealed effects that are due, settles, releases, sends again. */
 export async function watchOnce(deps: EngineDeps, rail: Rail): Promise<number> {
-  const sealed = await deps.pool.tx('claim sealed', (tx) =>
-    claimSealed(tx, rail.name, limits.CLAIM_BATCH, deps.leaseMs),
+  const sealed = await deps.pool.tx('claim sealed', async (tx) =>
+    loadEffects(tx, await claimSealed(tx, rail.name, limits.CLAIM_BATCH, deps.leaseMs)),
   );
   if (sealed.length > 0) await advanceSealed(deps, rail, sealed);
   return sealed.length;
@@ -64,7 +64,9 @@ export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
     .map((one) => ({ signer: one.signer, room: capabilities.sequenced ? cap - one.open : cap }))
     .filter((one) => one.room > 0);
   if (room.length === 0) return 0;
-  const pending = await deps.pool.tx('claim pending', (tx) => claimPending(tx, rail.name, room, deps.leaseMs));
+  const pending = await deps.pool.tx('claim pending', async (tx) =>
+    loadEffects(tx, await claimPending(tx, rail.name, room, deps.leaseMs)),
+  );
   if (pending.length > 0) await advancePending(deps, rail, pending);
   return pending.length;
 }
@@ -73,21 +75,26 @@ export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
 export async function advanceEffect(deps: EngineDeps, effectId: bigint): Promise<'advanced' | 'busy' | 'gone'> {
   const [effect] = await loadEffects(deps.pool, [effectId]);
   if (effect === undefined) return 'gone';
+  // Released before its seal: nothing of it ever left, so there is nothing to look at.
+  if (effect.state === 'RELEASED' && effect.identity === null) return 'gone';
   const rail = deps.rails.get(effect.rail);
   if (rail === undefined) throw new InvariantBroken(`no rail ${effect.rail}`);
-  const claimed = await deps.pool.tx('claim one', (tx) => claimOne(tx, effectId, deps.leaseMs));
-  if (claimed === 'busy') {
+  const [claimed] = await deps.pool.tx('claim one', async (tx) =>
+    (await claimOne(tx, effectId, deps.leaseMs)) === 'claimed' ? loadEffects(tx, [effectId]) : [],
+  );
+  if (claimed === undefined) {
     deps.counters.busy += 1;
     return 'busy';
   }
-  if (effect.state === 'PENDING') await advancePending(deps, rail, [effectId]);
-  else await advanceSealed(deps, rail, [effectId]);
+  if (claimed.state === 'PENDING') await advancePending(deps, rail, [claimed]);
+  else await advanceSealed(deps, rail, [claimed]);
   return 'advanced';
 }
 
-async function advancePending(deps: EngineDeps, rail: Rail, ids: readonly bigint[]): Promise<void> {
+/** `effects` as they were read in the claim's own transaction: read later, a stalled worker would take the next one's
+ *  token for its own, and the fence would let both through. */
+async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
   const started = deps.ports.clock.monotonicMs();
-  const effects = (await loadEffects(deps.pool, ids)).filter((effect) => effect.state === 'PENDING');
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = new Map((await loadSignerLoad(deps.pool, rail.name)).map((one) => [one.signer, one.open]));
@@ -310,9 +317,9 @@ export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed:
   }
 }
 
-async function advanceSealed(deps: EngineDeps, rail: Rail, ids: readonly bigint[]): Promise<void> {
+/** `effects` as they were read in the claim's own transaction (see `advancePending`). */
+async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
   const started = deps.ports.clock.monotonicMs();
-  const effects = await loadEffects(deps.pool, ids);
   const variants = await loadVariants(
     deps.pool,
     effects.map((effect) => effect.id),

@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
 import pg from 'pg';
+import type { Pool } from '../../src/db/pool.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { releaseEffects, sealEffects, settleEffects } from '../../src/engine/edges.ts';
 import { settleBatch } from '../../src/engine/settle.ts';
@@ -133,6 +134,26 @@ test('a stale worker does not give back the lease of the one who has it now (cas
     giveBack(tx, [{ id, token: leaseToken - 1n, waitMs: 0, reason: 'stale', counts: false }]),
   );
   assert.deepEqual((await effectOf(one, id)).leaseUntil, leaseUntil, 'a stale worker ended the lease');
+  await one.end();
+});
+
+test('a worker that slept through its lease right after the claim does not take the next token for its own (case L2)', async () => {
+  const one = await makeNoopWorld();
+  const id = await intendOne(one);
+  const { pool } = one.engine;
+  // It wakes when somebody else has the lease.
+  const slept: Pool = {
+    ...pool,
+    async tx(name, work) {
+      const result = await pool.tx(name, work);
+      if (name === 'claim pending')
+        await pool.query('update payonce.effects set lease_token = lease_token + 1 where id = $1', [id]);
+      return result;
+    },
+  };
+  await advanceOnce({ ...one.engine, pool: slept }, railOf(one));
+  assert.equal((await effectOf(one, id)).state, 'PENDING', 'two workers act under one token');
+  await assertBooksClean(one.pool);
   await one.end();
 });
 
