@@ -11,6 +11,7 @@
  * cancel on chain, end as `failed`; before the seal a cancel ends as `cancelled`; everything else asks a person.
  */
 import { currentHold, type EndedEffect, type Flow, type Outcome, type Then } from '../../engine/flow.ts';
+import { giveBackDay } from '../../engine/intake-store.ts';
 import type { EffectRow } from '../../engine/store.ts';
 import { InvariantBroken } from '../../kernel/errors.ts';
 import { postingKey } from '../../kernel/ids.ts';
@@ -18,10 +19,11 @@ import { accountName, type AccountName, type Chart } from '../../ledger/accounts
 import type { LedgerItem } from '../../ledger/post.ts';
 import type { Tx } from '../../db/pool.ts';
 import type { NewEvent } from '../../outbox/emit.ts';
-import { giveBackDay, loadWithdrawals, type Withdrawal } from './store.ts';
+import { loadWithdrawals, type Withdrawal } from './store.ts';
 import { toPartnerView } from './view.ts';
 
-export { type CreateDeps, createWithdrawals, type CreateOutcome, type WithdrawalRequest } from './intake.ts';
+export type { CreateDeps, CreateOutcome } from '../../engine/intake.ts';
+export { createWithdrawals, type WithdrawalRequest } from './intake.ts';
 export { cancelWithdrawal, type CancelOutcome } from './cancel.ts';
 
 export const SUBJECT = 'withdrawal';
@@ -41,10 +43,8 @@ export function makeWithdrawals(chart: Chart): Flow {
         ended.map((one) => one.effect.subjectId),
       );
       const closing = ended.filter((one) => one.next.step === 'fail' || one.next.step === 'cancelled');
-      await giveBackDay(
-        tx,
-        closing.map((one) => rowOf(found, one.effect)),
-      );
+      const counted = closing.map((one) => rowOf(found, one.effect)).filter((one) => one.purpose === 'customer');
+      await giveBackDay(tx, SUBJECT, counted);
       return ended.map((one) => event(rowOf(found, one.effect), one.next, one));
     },
     async shown(tx, effects) {

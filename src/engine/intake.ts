@@ -1,0 +1,367 @@
+/**
+ * Intake: a partner's orders to pay out become subjects, holds, effects and events, a batch in one transaction (C6: none or
+ * all). Keys, limits, day totals, funds and refusals are the same for every flow; what a flow adds is its rows, its view
+ * and what it thinks of a destination.
+ *
+ * The same partner, key and body meet the same resource or the same refusal for ever (inv E15); another body under a key
+ * is refused and names what holds it. Business refusals are stored under the key; authentication, validation and rate
+ * refusals never come this far. Two orders with the same key in one batch: the second is judged after the first.
+ *
+ * Lock order: keys (advisory), day totals, accounts by id, then inserts.
+ */
+import type { Pool, Query, Tx } from '../db/pool.ts';
+import { type ErrorCode, type ErrorFacts, type Problem, toProblem } from '../kernel/errors.ts';
+import { type IdPrefix, type MakeId, naturalKey } from '../kernel/ids.ts';
+import { feeOf, formatUnits } from '../kernel/money.ts';
+import { accountName, type Chart } from '../ledger/accounts.ts';
+import { emit } from '../outbox/emit.ts';
+import {
+  addToDays,
+  type Day,
+  type KnownKey,
+  loadKnownKeys,
+  loadOwnAddresses,
+  loadPolicies,
+  lockDays,
+  lockKeys,
+  type Policy,
+  storeKeys,
+} from './intake-store.ts';
+import { intend } from './intend.ts';
+import type { BankPayee } from './rail.ts';
+
+/** An order that passed the edge: amount in units, destination in the rail's canonical spelling. */
+export interface Order {
+  readonly partnerId: string;
+  readonly idempotencyKey: string;
+  readonly fingerprint: string;
+  readonly externalId: string | null;
+  readonly assetId: string;
+  readonly amount: bigint;
+  readonly destination: string;
+}
+
+export type CreateOutcome =
+  | { readonly outcome: 'created' | 'replayed'; readonly id: string }
+  | { readonly outcome: 'refused'; readonly problem: Problem; readonly replayed: boolean }
+  /** Another body, or another operation, under this key. */
+  | { readonly outcome: 'key_reused'; readonly resource: { readonly type: string; readonly id: string } | null };
+
+export interface CreateDeps {
+  readonly pool: Pool;
+  readonly makeId: MakeId;
+  readonly chart: Chart;
+}
+
+export interface Draft<One extends Order> {
+  readonly place: number;
+  readonly order: One;
+  readonly policy: Policy;
+  readonly id: string;
+  readonly fee: bigint;
+}
+
+/** What a flow brings. */
+export interface OrderKind<One extends Order> {
+  readonly operation: string;
+  readonly subjectType: string;
+  readonly idPrefix: IdPrefix;
+  /** Whether the partner's account is debited (and so held, charged and counted towards the day). */
+  debits(order: One): boolean;
+  /** What stands against the destination, in words, or `null`. */
+  refuses(order: One, policy: Policy, own: { kind: string; partnerId: string | null } | undefined): string | null;
+  payee?(order: One): BankPayee;
+  loadExternalIds(
+    query: Query,
+    list: readonly { partnerId: string; externalId: string }[],
+  ): Promise<Map<string, string>>;
+  store(tx: Tx, drafts: readonly Draft<One>[]): Promise<void>;
+  /** The data of the `created` event. */
+  view(draft: Draft<One>): { readonly [key: string]: unknown };
+}
+
+/** Durable on return for every order in the batch; answers in order. */
+export async function takeOrders<One extends Order>(
+  deps: CreateDeps,
+  kind: OrderKind<One>,
+  requests: readonly One[],
+): Promise<CreateOutcome[]> {
+  const outcomes: (CreateOutcome | null)[] = requests.map(() => null);
+  // A request may have to wait for its twin in the same batch, or for the day's total after a neighbour was refused.
+  for (
+    let open = requests.map((_, index) => index);
+    open.length > 0;
+    open = open.filter((index) => outcomes[index] === null)
+  ) {
+    const round = firstOfEachKey(requests, open);
+    const answers = await deps.pool.tx(kind.operation, (tx) =>
+      takeIn(
+        tx,
+        deps,
+        kind,
+        round.map((index) => requestAt(requests, index)),
+      ),
+    );
+    round.forEach((index, place) => {
+      outcomes[index] = answers[place] ?? null;
+    });
+  }
+  return outcomes.map((outcome) => {
+    if (outcome === null) throw new Error('a request was not answered');
+    return outcome;
+  });
+}
+
+function requestAt<One extends Order>(requests: readonly One[], index: number): One {
+  const request = requests[index];
+  if (request === undefined) throw new Error(`no request ${index}`);
+  return request;
+}
+
+function firstOfEachKey(requests: readonly Order[], open: readonly number[]): number[] {
+  const seen = new Set<string>();
+  return open.filter((index) => {
+    const request = requestAt(requests, index);
+    const keys = [
+      naturalKey(request.partnerId, request.idempotencyKey),
+      ...(request.externalId === null ? [] : [`external\n${request.partnerId}\n${request.externalId}`]),
+    ];
+    if (keys.some((key) => seen.has(key))) return false;
+    for (const key of keys) seen.add(key);
+    return true;
+  });
+}
+
+/** `null` in the answer: to be run again in a round of its own. */
+async function takeIn<One extends Order>(
+  tx: Tx,
+  deps: CreateDeps,
+  kind: OrderKind<One>,
+  requests: readonly One[],
+): Promise<(CreateOutcome | null)[]> {
+  const answers: (CreateOutcome | null)[] = requests.map(() => null);
+  const refusals: { request: One; problem: Problem }[] = [];
+  const refuse = (place: number, code: ErrorCode, facts: ErrorFacts): void => {
+    const problem = toProblem(code, facts);
+    answers[place] = { outcome: 'refused', problem, replayed: false };
+    refusals.push({ request: requestAt(requests, place), problem });
+  };
+
+  const keys = requests.map((request) => ({ partnerId: request.partnerId, key: request.idempotencyKey }));
+  const externals = requests.flatMap((request) =>
+    request.externalId === null ? [] : [{ partnerId: request.partnerId, externalId: request.externalId }],
+  );
+  await lockKeys(tx, [
+    ...keys.map((one) => naturalKey(one.partnerId, one.key)),
+    ...externals.map((one) => `external\n${one.partnerId}\n${one.externalId}`),
+  ]);
+  const known = new Map((await loadKnownKeys(tx, keys)).map((one) => [naturalKey(one.partnerId, one.key), one]));
+  const taken = await kind.loadExternalIds(tx, externals);
+  const policies = new Map(
+    (await loadPolicies(tx, uniquePairs(requests))).map((one) => [`${one.partnerId}\n${one.assetId}`, one]),
+  );
+  const own = await loadOwnAddresses(
+    tx,
+    requests.flatMap((request) => {
+      const policy = policies.get(`${request.partnerId}\n${request.assetId}`);
+      return policy === undefined ? [] : [{ chain: policy.chain, address: request.destination }];
+    }),
+  );
+
+  const drafts: Draft<One>[] = [];
+  requests.forEach((request, place) => {
+    const before = known.get(naturalKey(request.partnerId, request.idempotencyKey));
+    if (before !== undefined) {
+      answers[place] = replay(kind.operation, before, request);
+      return;
+    }
+    const holder = request.externalId === null ? undefined : taken.get(`${request.partnerId}\n${request.externalId}`);
+    if (holder !== undefined)
+      return refuse(place, 'PO_EXTERNAL_ID_TAKEN', {
+        pointer: '/external_id',
+        got: request.externalId ?? '',
+        resource: { type: kind.subjectType, id: holder },
+      });
+    const policy = policies.get(`${request.partnerId}\n${request.assetId}`);
+    if (policy === undefined)
+      return refuse(place, 'PO_ASSET_UNKNOWN', {
+        pointer: '/asset',
+        detail: 'This asset cannot be paid out',
+        got: request.assetId,
+      });
+    const limit = outsideLimits(request, policy);
+    if (limit !== null) return refuse(place, 'PO_AMOUNT_OUT_OF_LIMITS', limit);
+    const destination = kind.refuses(request, policy, own.get(`${policy.chain}:${request.destination}`));
+    if (destination !== null)
+      return refuse(place, 'PO_DESTINATION_REFUSED', {
+        pointer: '/destination',
+        got: request.destination,
+        detail: destination,
+      });
+    const fee = kind.debits(request) ? feeOf(request.amount, policy.feeFlat, policy.feeBasisPoints) : 0n;
+    drafts.push({ place, order: request, policy, id: deps.makeId(kind.idPrefix), fee });
+  });
+
+  const { fitting, over } = await fitDays(tx, kind, drafts);
+  const created = await intendDrafts(tx, deps, kind, fitting);
+  const short = fitting.filter((draft) => !created.has(draft));
+  for (const draft of short) {
+    refuse(draft.place, 'PO_INSUFFICIENT_FUNDS', {
+      pointer: '/amount',
+      got: formatUnits(draft.order.amount, draft.policy.decimals),
+      expected: `amount and fee (${formatUnits(draft.fee, draft.policy.decimals)}) within the available balance`,
+    });
+  }
+  for (const draft of over) {
+    // A neighbour that was refused may have left room in the day: judge again, after it.
+    if (short.some((one) => sameDay(one, draft))) continue;
+    refuse(draft.place, 'PO_DAY_LIMIT', {
+      pointer: '/amount',
+      got: formatUnits(draft.order.amount, draft.policy.decimals),
+      expected: `at most ${formatUnits(draft.policy.dayMax, draft.policy.decimals)} per day in all`,
+    });
+  }
+  await addToDays(tx, sumDays(fitting.filter((draft) => created.has(draft) && kind.debits(draft.order))));
+  await storeKeys(tx, [
+    ...[...created].map((draft) => ({
+      partnerId: draft.order.partnerId,
+      key: draft.order.idempotencyKey,
+      operation: kind.operation,
+      fingerprint: draft.order.fingerprint,
+      resourceType: kind.subjectType,
+      resourceId: draft.id,
+      refusal: null,
+    })),
+    ...refusals.map(({ request, problem }) => ({
+      partnerId: request.partnerId,
+      key: request.idempotencyKey,
+      operation: kind.operation,
+      fingerprint: request.fingerprint,
+      resourceType: kind.subjectType,
+      resourceId: null,
+      refusal: problem,
+    })),
+  ]);
+  for (const draft of created) answers[draft.place] = { outcome: 'created', id: draft.id };
+  return answers;
+}
+
+function replay(operation: string, before: KnownKey, request: Order): CreateOutcome {
+  if (before.operation !== operation || before.fingerprint !== request.fingerprint) {
+    return {
+      outcome: 'key_reused',
+      resource:
+        before.resourceType === null || before.resourceId === null
+          ? null
+          : { type: before.resourceType, id: before.resourceId },
+    };
+  }
+  if (before.resourceId !== null) return { outcome: 'replayed', id: before.resourceId };
+  return { outcome: 'refused', problem: before.refusal as unknown as Problem, replayed: true };
+}
+
+function outsideLimits(request: Order, policy: Policy): ErrorFacts | null {
+  if (request.amount >= policy.min && request.amount <= policy.max) return null;
+  return {
+    pointer: '/amount',
+    got: formatUnits(request.amount, policy.decimals),
+    expected: `from ${formatUnits(policy.min, policy.decimals)} to ${formatUnits(policy.max, policy.decimals)}`,
+  };
+}
+
+function uniquePairs(requests: readonly Order[]): { partnerId: string; assetId: string }[] {
+  return [
+    ...new Map(
+      requests.map((one) => [`${one.partnerId}\n${one.assetId}`, { partnerId: one.partnerId, assetId: one.assetId }]),
+    ).values(),
+  ];
+}
+
+function dayOf(draft: Draft<Order>): Day {
+  return { partnerId: draft.order.partnerId, assetId: draft.order.assetId, day: draft.policy.day };
+}
+function dayKey(day: Day): string {
+  return `${day.partnerId}\n${day.assetId}\n${day.day}`;
+}
+function sameDay(left: Draft<Order>, right: Draft<Order>): boolean {
+  return dayKey(dayOf(left)) === dayKey(dayOf(right));
+}
+
+async function fitDays<One extends Order>(
+  tx: Tx,
+  kind: OrderKind<One>,
+  drafts: readonly Draft<One>[],
+): Promise<{ fitting: Draft<One>[]; over: Draft<One>[] }> {
+  const customers = drafts.filter((draft) => kind.debits(draft.order));
+  const days = [...new Map(customers.map((draft) => [dayKey(dayOf(draft)), dayOf(draft)])).values()];
+  const used = new Map((await lockDays(tx, days)).map((one) => [dayKey(one), one.amount]));
+  const fitting: Draft<One>[] = [];
+  const over: Draft<One>[] = [];
+  for (const draft of drafts) {
+    const key = dayKey(dayOf(draft));
+    const after = (used.get(key) ?? 0n) + draft.order.amount;
+    if (kind.debits(draft.order) && after > draft.policy.dayMax) {
+      over.push(draft);
+      continue;
+    }
+    if (kind.debits(draft.order)) used.set(key, after);
+    fitting.push(draft);
+  }
+  return { fitting, over };
+}
+
+function sumDays(drafts: readonly Draft<Order>[]): (Day & { amount: bigint })[] {
+  const sums = new Map<string, Day & { amount: bigint }>();
+  for (const draft of drafts) {
+    const day = dayOf(draft);
+    sums.set(dayKey(day), { ...day, amount: (sums.get(dayKey(day))?.amount ?? 0n) + draft.order.amount });
+  }
+  return [...sums.values()];
+}
+
+async function intendDrafts<One extends Order>(
+  tx: Tx,
+  deps: CreateDeps,
+  kind: OrderKind<One>,
+  drafts: readonly Draft<One>[],
+): Promise<Set<Draft<One>>> {
+  if (drafts.length === 0) return new Set();
+  const accounts = await deps.chart.ids(
+    tx,
+    drafts.map(({ order }) => accountName.partner(order.partnerId, order.assetId)),
+  );
+  const verdicts = await intend(
+    tx,
+    drafts.map(({ order, policy, id, fee }, index) => ({
+      subjectType: kind.subjectType,
+      subjectId: id,
+      partnerId: order.partnerId,
+      naturalKey: naturalKey(order.partnerId, order.idempotencyKey),
+      rail: policy.rail,
+      assetId: order.assetId,
+      amount: order.amount,
+      destination: order.destination,
+      wallet: policy.wallet,
+      signer: policy.wallet,
+      ...(kind.payee === undefined ? {} : { payee: kind.payee(order) }),
+      ...(kind.debits(order) ? { hold: { accountId: accounts[index] ?? -1n, amount: order.amount + fee } } : {}),
+    })),
+    (held) =>
+      kind.store(
+        tx,
+        held.flatMap((index) => drafts[index] ?? []),
+      ),
+  );
+  const created = new Set(drafts.filter((_, index) => verdicts[index] === 'intended'));
+  await emit(
+    tx,
+    deps.makeId,
+    [...created].map((draft) => ({
+      subjectType: kind.subjectType,
+      subjectId: draft.id,
+      type: `${kind.subjectType}.created`,
+      data: kind.view(draft),
+    })),
+  );
+  return created;
+}
