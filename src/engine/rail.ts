@@ -37,6 +37,8 @@ export interface Capabilities {
   readonly bumpAfterMs: number | null;
   /** Fee bumps by the machine; more are a person's. */
   readonly bumpsMax: number;
+  /** `REFUSED_AT_ONCE` counts here: the requests reach the provider itself, and nothing between delivers one again. */
+  readonly refusedAtOnceCounts?: boolean;
 }
 
 export interface AssetRef {
@@ -73,6 +75,14 @@ export interface BankPayee {
   readonly memo: string;
 }
 
+/** One line of a provider's batch. The batch is the subject; its lines live in the flow's table. */
+export interface BatchLine {
+  /** Our own name of the line, unique in the batch. */
+  readonly ref: string;
+  readonly payee: BankPayee;
+  readonly amount: bigint;
+}
+
 /** What an effect should do: frozen at intake, the same for every successor. */
 export interface EffectIntent {
   readonly effectId: bigint;
@@ -93,6 +103,8 @@ export interface EffectIntent {
   readonly call: ContractCall | null;
   /** A bank's receiver; `destination` is then `{bankCode}:{accountNumber}`. */
   readonly payee: BankPayee | null;
+  /** A batch: who gets how much; `amount` is their sum. */
+  readonly lines?: readonly BatchLine[];
 }
 
 export interface PlanContext {
@@ -151,10 +163,13 @@ export interface SealedEffect extends EffectIntent {
   readonly plan: Plan;
   readonly variants: readonly Signed[];
   readonly sealedAt: Date;
+  /** The rail's object that testimony named, so that a look can ask for it by its id. */
+  readonly acceptedObject?: string | null;
 }
 
-/** How far a request got (libraries.md): the difference between "never left" and "unknown". */
-export type Reach = 'never_connected' | 'request_written' | 'partial_answer' | 'answer';
+/** How far a request got (libraries.md): the difference between "never left" and "unknown". `withheld`: the rail itself
+ *  refused to send (its credential or address is not the sealed one); that says nothing of earlier sends. */
+export type Reach = 'withheld' | 'never_connected' | 'request_written' | 'partial_answer' | 'answer';
 
 /** One raw answer, stored before it is interpreted. */
 export interface Answer {
@@ -201,6 +216,21 @@ export type ObservationKind =
   | 'spent_by_other'
   | 'expired_unincluded';
 
+/** Money that came back after it went: `id` is the provider's return id, or object id and state (once each). */
+export interface Returned {
+  readonly id: string;
+  readonly amount: bigint;
+  readonly reason: string | null;
+}
+
+/** One line's own truth. `unknown` is for a person. */
+export interface LineTruth {
+  readonly ref: string;
+  readonly outcome: 'paid' | 'not_paid' | 'came_back' | 'open' | 'unknown';
+  readonly objectId: string | null;
+  readonly detail: string;
+}
+
 /** What one answer shows, before anyone asks what it is worth. */
 export interface Observation {
   readonly kind: ObservationKind;
@@ -224,6 +254,11 @@ export interface Observation {
   };
   /** `object_failed` only: the profile cites that the key stays bound to the failed object. */
   readonly keyStaysBound?: boolean;
+  /** `came_back`: all returns that the object shows. `object_failed`: what has come back if it was paid before (a provider
+   *  whose success may still turn into a failure). */
+  readonly returned?: readonly Returned[];
+  /** Batches: each line of the intent, in order. */
+  readonly lines?: readonly LineTruth[];
   /** What would help: shown to people, and read by the engine's next step. */
   readonly advice?: 'resend' | 'bump' | 'fund' | 'fill_gap' | 'wait';
 }
@@ -248,6 +283,9 @@ export interface Rail {
   specify?(sealed: SealedEffect, kind: VariantKind): Promise<VariantSpec>;
   /** Chains: a deterministic signature over the sealed payload with these parameters. */
   sign?(sealed: SealedEffect, spec: VariantSpec): Promise<Signed>;
+  /** Keyed rails: why this sealed effect must not be sent by the rail as it is configured now, or `null`. The key would be
+   *  a new one to the provider (another credential, region or path), so it is looked at only, and a person is told. Pure. */
+  withholds?(sealed: SealedEffect): string | null;
   /** One request, no retry. Never throws for what the other side did; reports how far it got. */
   send(sealed: SealedEffect, signed: Signed | null): Promise<Answer>;
   /** Inquiry, receipts, nonce at finality, from each source. One list of answers per effect, in order. */
