@@ -83,6 +83,7 @@ export async function makeApiWorld(
 ): Promise<ApiWorld> {
   const world = await makeWorld({
     label: options.label,
+    endedByHook: true,
     rails: () => [makeNoopRail('noop', options.behave)],
     ...(options.fundUnits === undefined ? {} : { fundUnits: options.fundUnits }),
   });

@@ -46,6 +46,8 @@ export interface WorldOptions {
   leaseMs?: number;
   log?: Log;
   connectionsMax?: number;
+  /** Ended by a hook of the file's own, which may run after ours. */
+  endedByHook?: boolean;
 }
 
 const PARTNER = 'par_test';
@@ -121,6 +123,7 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     );
   });
   let counter = 0;
+  let ended = false;
   const world: World = {
     url,
     pool,
@@ -171,12 +174,14 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
       });
     },
     async end() {
-      if (!open.delete(world)) return;
+      if (ended) return;
+      ended = true;
+      open.delete(world);
       await pool.end();
       await database.drop();
     },
   };
-  open.add(world);
+  if (options.endedByHook !== true) open.add(world);
   if ((options.fundUnits ?? 1_000_000_000n) > 0n) await world.fund(options.fundUnits ?? 1_000_000_000n);
   return world;
 }
