@@ -11,7 +11,7 @@ export const LEDGER: PlacedGuard[] = [
     replace: 'where id = any (account_ids) order by id) a;',
     test: POST,
     title: /case J5: a debit that comes while another is uncommitted/,
-    expect: /./,
+    expect: /accounts_floor/,
   },
   {
     name: 'floor check',
@@ -38,7 +38,7 @@ export const LEDGER: PlacedGuard[] = [
     replace: 'constraint postings_idem_key check (',
     test: 'test/engine/schema-guards.test.ts',
     title: /a posting key is booked once/,
-    expect: /./,
+    expect: /ON CONFLICT/,
   },
   {
     name: 'append-only',
@@ -47,7 +47,7 @@ export const LEDGER: PlacedGuard[] = [
     replace: 'create trigger ledger_entries_append_only before delete on payonce.ledger_entries',
     test: 'test/ledger/last-guard.test.ts',
     title: /case J10 inv L7: an entry is never edited or deleted/,
-    expect: /./,
+    expect: /Missing expected rejection/,
   },
   {
     name: 'a posting sums to zero',
@@ -56,7 +56,7 @@ export const LEDGER: PlacedGuard[] = [
     replace: '  if false then',
     test: 'test/ledger/last-guard.test.ts',
     title: /inv L1: a posting that does not sum to zero is refused/,
-    expect: /./,
+    expect: /- 'ledger_entries_balanced'/,
   },
   {
     name: 'a posting is closed',
@@ -65,7 +65,7 @@ export const LEDGER: PlacedGuard[] = [
     replace: '',
     test: 'test/ledger/last-guard.test.ts',
     title: /a posting is closed: no entry joins it later/,
-    expect: /./,
+    expect: /Missing expected rejection/,
   },
   {
     name: 'amount never a number',

@@ -15,7 +15,7 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: "return ((detail) => ({ kind: 'refused' as 'blocked', advice: 'wait' as const, detail }))(`unknown answer",
     test: 'test/rails/evm-answers.test.ts',
     title: /no recorded answer is read as a refusal that could free money/,
-    expect: /./,
+    expect: /\+   'refused'/,
   },
   {
     name: 'status 1 is no success without what is expected',
@@ -69,11 +69,11 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: 'if (false) {',
     test: 'test/rails/evm-plan.test.ts',
     title: /a signer takes sixteen open transactions and no more/,
-    expect: /./,
+    expect: /-   'SIGNER_FULL'/,
   },
   {
     name: 'stored refusals',
-    file: 'src/flows/withdrawals/intake.ts',
+    file: 'src/engine/intake.ts',
     find: '...refusals.map(({ request, problem }) => ({',
     replace: '...refusals.slice(0, 0).map(({ request, problem }) => ({',
     test: LIFE,
@@ -82,9 +82,9 @@ export const OUTSIDE: PlacedGuard[] = [
   },
   {
     name: 'other body refused',
-    file: 'src/flows/withdrawals/intake.ts',
-    find: 'if (before.operation !== OPERATION || before.fingerprint !== request.fingerprint) {',
-    replace: 'if (before.operation !== OPERATION) {',
+    file: 'src/engine/intake.ts',
+    find: 'if (before.operation !== operation || before.fingerprint !== request.fingerprint) {',
+    replace: 'if (before.operation !== operation) {',
     test: LIFE,
     title: /the same key and body answer the same withdrawal; another body names it; a refusal is replayed/,
     expect: /'replayed'/,
@@ -96,7 +96,7 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: 'return lengthPrefixed([idempotencyKey]);',
     test: 'test/flows/withdrawals-keys.test.ts',
     title: /two partners use one key for two payments/,
-    expect: /./,
+    expect: /subjects_natural_key/,
   },
   {
     name: 'deposit key with log index and chain',
@@ -114,7 +114,7 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: "from: 'OUTSIDE',",
     test: SCAN,
     title: /movements that are no deposits credit nobody/,
-    expect: /./,
+    expect: /\+   'DEPOSIT'/,
   },
   {
     name: 'finality for deposits',
@@ -123,7 +123,7 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: 'node.latestHead()',
     test: SCAN,
     title: /credited with its fee only at finality/,
-    expect: /./,
+    expect: /\+   'credited'\n-   'detected'/,
   },
   {
     name: 'stable event id',
@@ -133,7 +133,7 @@ export const OUTSIDE: PlacedGuard[] = [
       'const { url, timestampSeconds } = delivery;\n    const eventId = `${delivery.eventId}-${delivery.attempts}`;',
     test: COURIER,
     title: /every attempt has the same id and the same bytes/,
-    expect: /deep-equal/,
+    expect: /evt_\w+-1'/,
   },
   {
     name: 'lease fence (courier)',
@@ -151,7 +151,7 @@ export const OUTSIDE: PlacedGuard[] = [
     replace: '            and b.sequence < 0\n',
     test: COURIER,
     title: /the second event of a subject waits until the first was delivered/,
-    expect: /./,
+    expect: /\+ Set\(3\)/,
   },
   {
     name: 'SSRF pin and no redirects',

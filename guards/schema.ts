@@ -57,7 +57,7 @@ export const SCHEMA: PlacedGuard[] = [
     replace: 'if false then',
     test: SCHEMA_TEST,
     title: /no edge but the table’s/,
-    expect: /./,
+    expect: /- 'effects_edge'/,
   },
   {
     name: 'lateness and fresh look before a believed release',
