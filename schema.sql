@@ -306,9 +306,11 @@ create table payonce.effect_answers (
   last_received_at timestamp with time zone not null default payonce.now(),
   observed text,
   observed_why text,
+  refused text,
   constraint effect_answers_pkey PRIMARY KEY (id),
   constraint effect_answers_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
-  constraint effect_answers_operation_check CHECK ((operation = ANY (ARRAY['send'::text, 'look'::text])))
+  constraint effect_answers_operation_check CHECK ((operation = ANY (ARRAY['send'::text, 'look'::text]))),
+  constraint effect_answers_refused_check CHECK ((refused = ANY (ARRAY['at_once'::text, 'other'::text])))
 );
 CREATE INDEX effect_answers_effect ON payonce.effect_answers USING btree (effect_id, id);
 CREATE TRIGGER effect_answers_kept BEFORE DELETE ON payonce.effect_answers FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
@@ -431,6 +433,7 @@ create table payonce.effects (
   believed_evidence bigint,
   lateness_until timestamp with time zone,
   fresh_look_at timestamp with time zone,
+  watch_at timestamp with time zone,
   settled_by bigint,
   released_by bigint,
   release_rank text,
@@ -465,6 +468,7 @@ CREATE INDEX effects_partner ON payonce.effects USING btree (partner_id, id);
 CREATE INDEX effects_pending ON payonce.effects USING btree (rail, signer, next_at, id) WHERE (state = 'PENDING'::text);
 CREATE INDEX effects_sealed ON payonce.effects USING btree (rail, next_at, id) WHERE (state = 'SEALED'::text);
 CREATE INDEX effects_unmined ON payonce.effects USING btree (rail, signer) WHERE ((state = 'SEALED'::text) AND (included_at IS NULL));
+CREATE INDEX effects_watched ON payonce.effects USING btree (rail, watch_at, id) WHERE (watch_at IS NOT NULL);
 CREATE TRIGGER effects_born AFTER INSERT ON payonce.effects REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.effects_born();
 CREATE TRIGGER effects_guard BEFORE UPDATE OF state ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.effects_guard();
 CREATE TRIGGER effects_immutable BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN (((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.signer IS DISTINCT FROM new.signer)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))) OR (new.lease_token < old.lease_token) OR (new.send_count < old.send_count) OR (new.evidence_version < old.evidence_version) OR (new.reopens < old.reopens) OR ((new.transitions <> old.transitions) AND (new.state = old.state)) OR (old.no_send AND (NOT new.no_send)) OR ((old.contradicted_at IS NOT NULL) AND (new.contradicted_at IS DISTINCT FROM old.contradicted_at)) OR ((old.ended_at IS NOT NULL) AND (new.state = old.state) AND ((((old.settled_by IS DISTINCT FROM new.settled_by) OR (old.released_by IS DISTINCT FROM new.released_by)) OR (old.release_rank IS DISTINCT FROM new.release_rank)) OR (old.ended_at IS DISTINCT FROM new.ended_at))))) EXECUTE FUNCTION payonce.effects_immutable();
@@ -814,7 +818,7 @@ create view payonce.broken_e10 as
    FROM payonce.effects e
      LEFT JOIN payonce.effect_evidence v ON v.id = e.released_by AND v.effect_id = e.id
      LEFT JOIN payonce.evidence_kinds k ON k.kind = v.kind
-  WHERE e.state = 'RELEASED'::text AND (v.id IS NULL OR k.says <> 'no'::text OR v.struck_at IS NOT NULL OR v.rank IS DISTINCT FROM e.release_rank OR (v.kind = 'NEVER_SEALED'::text) <> (e.sealed_at IS NULL));
+  WHERE e.state = 'RELEASED'::text AND (v.id IS NULL OR k.says <> 'no'::text AND NOT (v.kind = 'NEVER_LEFT'::text AND v.rank = 'dead'::text) OR v.struck_at IS NOT NULL OR v.rank IS DISTINCT FROM e.release_rank OR (v.kind = 'NEVER_SEALED'::text) <> (e.sealed_at IS NULL));
 
 create view payonce.broken_e11 as
  SELECT 'effect '::text || e.id AS subject,
@@ -1408,6 +1412,7 @@ create view payonce.withdrawal_states as
             e_1.believed_evidence,
             e_1.lateness_until,
             e_1.fresh_look_at,
+            e_1.watch_at,
             e_1.settled_by,
             e_1.released_by,
             e_1.release_rank,
@@ -1604,7 +1609,7 @@ begin
     select e.kind, e.rank, e.object_id, k.says, k.chain_final into proof
     from payonce.effect_evidence e join payonce.evidence_kinds k on k.kind = e.kind
     where e.id = new.released_by and e.effect_id = new.id and e.struck_at is null;
-    if not found or proof.says <> 'no' or proof.rank <> new.release_rank then
+    if not found or (proof.says <> 'no' and not (proof.kind = 'NEVER_LEFT' and proof.rank = 'dead')) or proof.rank <> new.release_rank then
       raise exception 'effect %: released without a named no', old.id using errcode = 'P0B05', constraint = 'effects_released_no';
     end if;
     if (old.state = 'PENDING') <> (proof.kind = 'NEVER_SEALED') then
@@ -1729,6 +1734,11 @@ begin
   select a.kind into wrong
   from added a join payonce.evidence_kinds k on k.kind = a.kind
   where a.rank <> k.rank and not (a.kind = 'PROVIDER_FAILED' and a.rank = 'believed')
+    and not (a.kind = 'NEVER_LEFT' and a.rank = 'dead' and exists (
+      select 1 from payonce.effects e
+      where e.id = a.effect_id and e.nonce is null and e.send_count > 0
+        and e.send_count = (select count(distinct n.send_number) from payonce.effect_answers n
+                            where n.effect_id = e.id and n.operation = 'send' and n.reach = 'never_connected')))
   limit 1;
   if found then
     raise exception 'evidence % has another rank', wrong.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';

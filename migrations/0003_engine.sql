@@ -127,6 +127,8 @@ create table payonce.effects (
   believed_evidence bigint,
   lateness_until timestamptz,
   fresh_look_at timestamptz,
+  -- a believed release stays on a watch list until retention + 7 days
+  watch_at timestamptz,
   -- the end
   settled_by bigint,
   released_by bigint,
@@ -155,6 +157,7 @@ create index effects_pending on payonce.effects (rail, signer, next_at, id) wher
 create index effects_sealed on payonce.effects (rail, next_at, id) where state = 'SEALED';
 create index effects_partner on payonce.effects (partner_id, id);
 create index effects_unmined on payonce.effects (rail, signer) where state = 'SEALED' and included_at is null;
+create index effects_watched on payonce.effects (rail, watch_at, id) where watch_at is not null;
 create index effects_contradicted on payonce.effects (rail, partner_id) where contradicted_at is not null;
 
 create table payonce.effect_history (
@@ -187,7 +190,9 @@ create table payonce.effect_answers (
   received_at timestamptz not null default payonce.now(),
   last_received_at timestamptz not null default payonce.now(),
   observed text,
-  observed_why text
+  observed_why text,
+  -- a send's readable refusal; `at_once`: request or account are wrong
+  refused text check (refused in ('at_once', 'other'))
 );
 create index effect_answers_effect on payonce.effect_answers (effect_id, id);
 create trigger effect_answers_kept before delete on payonce.effect_answers
@@ -320,6 +325,11 @@ begin
   select a.kind into wrong
   from added a join payonce.evidence_kinds k on k.kind = a.kind
   where a.rank <> k.rank and not (a.kind = 'PROVIDER_FAILED' and a.rank = 'believed')
+    and not (a.kind = 'NEVER_LEFT' and a.rank = 'dead' and exists (
+      select 1 from payonce.effects e
+      where e.id = a.effect_id and e.nonce is null and e.send_count > 0
+        and e.send_count = (select count(distinct n.send_number) from payonce.effect_answers n
+                            where n.effect_id = e.id and n.operation = 'send' and n.reach = 'never_connected')))
   limit 1;
   if found then
     raise exception 'evidence % has another rank', wrong.kind using errcode = 'P0B07', constraint = 'effect_evidence_rank';
@@ -409,7 +419,7 @@ begin
     select e.kind, e.rank, e.object_id, k.says, k.chain_final into proof
     from payonce.effect_evidence e join payonce.evidence_kinds k on k.kind = e.kind
     where e.id = new.released_by and e.effect_id = new.id and e.struck_at is null;
-    if not found or proof.says <> 'no' or proof.rank <> new.release_rank then
+    if not found or (proof.says <> 'no' and not (proof.kind = 'NEVER_LEFT' and proof.rank = 'dead')) or proof.rank <> new.release_rank then
       raise exception 'effect %: released without a named no', old.id using errcode = 'P0B05', constraint = 'effects_released_no';
     end if;
     if (old.state = 'PENDING') <> (proof.kind = 'NEVER_SEALED') then

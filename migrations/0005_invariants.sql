@@ -326,7 +326,7 @@ left join payonce.effect_evidence v on v.id = e.released_by and v.effect_id = e.
 left join payonce.evidence_kinds k on k.kind = v.kind
 where e.state = 'RELEASED'
   and (v.id is null
-       or k.says <> 'no'
+       or (k.says <> 'no' and not (v.kind = 'NEVER_LEFT' and v.rank = 'dead'))
        or v.struck_at is not null
        or v.rank is distinct from e.release_rank
        or (v.kind = 'NEVER_SEALED') <> (e.sealed_at is null));

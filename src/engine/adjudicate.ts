@@ -268,6 +268,7 @@ async function sayItMoved(
       objectId: null,
       detail: reason,
       cost: null,
+      lookedAt: null,
     },
   ]);
   await closeOne(tx, caseId, `two persons saw it: ${reason}`);

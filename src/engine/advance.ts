@@ -13,9 +13,10 @@ import { raiseAlert } from './alerts.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import { quarantineSigners } from './quarantine.ts';
-import type { Answer, PlanVerdict, Rail, SealedEffect, Signed, VariantKind } from './rail.ts';
+import type { PlanVerdict, Rail, SealedEffect, Signed, VariantKind } from './rail.ts';
 import { type Found, type Pass, record, type Recorded } from './record.ts';
 import { type Planned, sealPlanned, toIntent } from './seal.ts';
+import { readSafely, toSealed } from './sealed.ts';
 import {
   claimOne,
   claimPending,
@@ -59,7 +60,8 @@ export async function watchOnce(deps: EngineDeps, rail: Rail): Promise<number> {
 export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   const load = await loadSignerLoad(deps.pool, rail.name);
   const { capabilities } = rail;
-  const cap = capabilities.sequenced ? capabilities.inFlightPerSignerMax : limits.CLAIM_BATCH;
+  // Without keys one at a time: what is sealed and not sent can never be sent again after a doubt.
+  const cap = capabilities.sequenced ? capabilities.inFlightPerSignerMax : capabilities.keyed ? limits.CLAIM_BATCH : 1;
   const room = load
     .map((one) => ({ signer: one.signer, room: capabilities.sequenced ? cap - one.open : cap }))
     .filter((one) => one.room > 0);
@@ -135,6 +137,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
         token: tokens.get(one.effectId) ?? -1n,
         found: answer === undefined ? [] : [answer],
         nextAfterMs: rail.capabilities.lookEveryMs,
+        lookedAt: null,
       };
     }),
   );
@@ -299,24 +302,6 @@ async function sendAll(
   return found;
 }
 
-/** A reader that throws on an odd answer has read nothing: unreadable, never "no". */
-export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed: SealedEffect): Found['observation'] {
-  try {
-    return rail.read(answer, sealed);
-  } catch (error) {
-    deps.log.warn({ err: error, effect_id: sealed.effectId }, 'an answer could not be read');
-    return {
-      kind: 'unreadable',
-      source: answer.source,
-      operator: answer.operator,
-      witness: false,
-      objectId: null,
-      detail: 'the reader failed on it',
-      cost: null,
-    };
-  }
-}
-
 /** `effects` as they were read in the claim's own transaction (see `advancePending`). */
 async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
   const started = deps.ports.clock.monotonicMs();
@@ -339,6 +324,7 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
           sendNumber: effect.sendCount,
         })),
         nextAfterMs: null,
+        lookedAt: effect.now,
       }),
     ),
   );
@@ -376,7 +362,8 @@ type Step = 'rest' | 'resend' | 'bump' | 'cancel';
 
 /** What helps a sealed effect that is not final: nothing, the same bytes again, higher fees, or an operator's cancel. */
 function nextStep(rail: Rail, effect: EffectRow, sealed: SealedEffect, recorded: Recorded): Step {
-  if (effect.noSend) return 'rest';
+  // A believed no stops all sends; so does a rail that would send it under another identity now.
+  if (effect.noSend || effect.believedEvidence !== null || (rail.withholds?.(sealed) ?? null) !== null) return 'rest';
   const { capabilities } = rail;
   const since =
     effect.lastSentAt === null ? Number.POSITIVE_INFINITY : effect.now.getTime() - effect.lastSentAt.getTime();
@@ -404,6 +391,8 @@ function nextStep(rail: Rail, effect: EffectRow, sealed: SealedEffect, recorded:
 /** An effect at rest is looked at again soon while it is young and less often as it ages; a bumped nonce stays hot. */
 function restMs(rail: Rail, effect: EffectRow): number {
   const age = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
+  const untilFresh = effect.latenessUntil === null ? 0 : effect.latenessUntil.getTime() - effect.now.getTime();
+  if (untilFresh > 0) return Math.min(untilFresh, limits.BACKOFF_MS_MAX);
   return Math.min(
     rail.capabilities.lookEveryMs * (1 + Math.floor(age / rail.capabilities.decideWithinMs)),
     limits.BACKOFF_MS_MAX,
@@ -459,6 +448,7 @@ async function sendAgain(
         token: one.effect.leaseToken,
         found: answer === undefined ? [] : [answer],
         nextAfterMs: restMs(rail, one.effect),
+        lookedAt: null,
       };
     }),
   );
@@ -504,24 +494,6 @@ function keyWindowMs(rail: Rail): number | null {
   if (!keyed) return 0;
   if (keyRetentionMs === null) return null;
   return Math.min(keyRetentionMs / 2, keyRetentionMs - (latenessMs ?? 0));
-}
-
-export function toSealed(effect: EffectRow, variants: readonly Signed[]): SealedEffect {
-  if (effect.identity === null || effect.payload === null || effect.sealedAt === null)
-    throw new InvariantBroken(`effect ${effect.id} is not sealed`);
-  return {
-    ...toIntent(effect),
-    seal: {
-      identity: effect.identity,
-      payload: effect.payload,
-      expect: effect.expect,
-      signer: effect.signer,
-      nonce: effect.nonce,
-    },
-    plan: effect.plan ?? {},
-    variants,
-    sealedAt: effect.sealedAt,
-  };
 }
 
 const LONG_STAYS = `select e.id, e.subject_type, e.subject_id, e.amount, e.asset_id, e.identity

@@ -108,6 +108,8 @@ export type Decision =
   | { readonly act: 'release'; readonly by: Evidence }
   /** A believed no: stop sends, start (or go on with) lateness and the fresh look. */
   | { readonly act: 'believe'; readonly by: Evidence }
+  /** The fresh look was not clear: lateness runs anew. */
+  | { readonly act: 'wait_anew' }
   /** Testimony for an effect that was released: re-open, or contradict. */
   | { readonly act: 'reopen'; readonly by: Evidence }
   | { readonly act: 'case'; readonly kind: 'undecided' | 'moved_otherwise' | 'contradiction'; readonly why: string }
@@ -140,13 +142,29 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
   }
   if (found.some((one) => one.kind === 'MOVED_OTHERWISE'))
     return { act: 'case', kind: 'moved_otherwise', why: 'final success of our payload without what was expected' };
-  const believed = found.find((one) => one.rank === 'believed');
-  if (believed !== undefined && !known && facts.state === 'SEALED') return { act: 'believe', by: believed };
-  if (facts.pastDecide && facts.state === 'SEALED') {
-    // Every send was refused its connection: it never left, and after the time to decide nothing more is sent.
-    if (!known && facts.sends > 0 && facts.sendsNeverLeft >= facts.sends && !facts.keyed)
-      return { act: 'case', kind: 'undecided', why: 'no send ever left' };
-    return { act: 'case', kind: 'undecided', why: 'past the time in which the rail decides' };
+  if (facts.state !== 'SEALED') return { act: 'wait' };
+  const believed = facts.believing ?? found.find((one) => one.rank === 'believed');
+  if (believed !== undefined && !known) return decideBelieved(facts, believed);
+  if (!facts.pastDecide) return { act: 'wait' };
+  const neverLeft = found.find((one) => one.kind === 'NEVER_LEFT');
+  // Every send was refused its connection, and the time to decide is over: no byte of it exists outside.
+  if (!known && !facts.sequenced && neverLeft !== undefined && facts.sends > 0 && facts.sendsNeverLeft >= facts.sends) {
+    return { act: 'release', by: { ...neverLeft, rank: 'dead', source: 'engine', detail: 'no send ever left' } };
   }
-  return { act: 'wait' };
+  return { act: 'case', kind: 'undecided', why: 'past the time in which the rail decides' };
+}
+
+/** A believed no waits: whoever is told `failed` pays another way, and a request may still execute late. */
+function decideBelieved(facts: Facts, believed: Evidence): Decision {
+  if (!facts.canBelieve)
+    return { act: 'case', kind: 'undecided', why: `${believed.kind}, and the rail cannot be asked afterwards` };
+  if (facts.believing === null) return { act: 'believe', by: believed };
+  switch (facts.freshLook) {
+    case 'absent':
+      return { act: 'release', by: believed };
+    case 'unclear':
+      return { act: 'wait_anew' };
+    case 'none':
+      return { act: 'wait' };
+  }
 }

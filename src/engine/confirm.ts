@@ -6,17 +6,13 @@
  * found, counts it, and is answered as a success (W1, W2). Several effects in one word are judged each alone.
  */
 import type { EngineDeps } from './deps.ts';
-import { record } from './record.ts';
-import { readSafely, toSealed } from './advance.ts';
-import { loadEffects, loadVariants } from './store.ts';
+import { lookAt } from './look.ts';
+import { loadEffects } from './store.ts';
 
 const NAMED = `select distinct v.effect_id as id
 from payonce.effect_variants v
 where v.hash = any ($1::text[])
 order by 1`;
-
-/** A token that no lease ever has. */
-const NO_LEASE = -1n;
 
 /** Looks at every effect that has one of these transactions. Durable on return for what the rail shows as moved. */
 export async function confirmNamed(deps: EngineDeps, hashes: readonly string[]): Promise<void> {
@@ -31,28 +27,11 @@ export async function confirmNamed(deps: EngineDeps, hashes: readonly string[]):
     deps.counters.alreadyTransitioned += 1;
     deps.log.info({ effect_id: effect.id, subject: effect.subjectId, state: effect.state }, 'already transitioned');
   }
-  const variants = await loadVariants(
-    deps.pool,
-    effects.map((effect) => effect.id),
-  );
   for (const rail of deps.rails.values()) {
-    const mine = effects.filter((one) => one.rail === rail.name && one.state !== 'SETTLED' && one.identity !== null);
-    if (mine.length === 0) continue;
-    const sealed = mine.map((effect) => toSealed(effect, variants.get(effect.id) ?? []));
-    const looked = await rail.look(sealed);
-    await record(
+    await lookAt(
       deps,
       rail,
-      sealed.map((one, index) => ({
-        effectId: one.effectId,
-        token: NO_LEASE,
-        found: (looked[index] ?? []).map((answer) => ({
-          answer,
-          observation: readSafely(deps, rail, answer, one),
-          sendNumber: 0,
-        })),
-        nextAfterMs: null,
-      })),
+      effects.filter((one) => one.rail === rail.name && one.state !== 'SETTLED'),
     );
   }
 }

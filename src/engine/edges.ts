@@ -111,8 +111,10 @@ export async function settleEffects(tx: Tx, list: readonly { id: bigint; evidenc
 
 const RELEASE = `update payonce.effects e
 set state = 'RELEASED', released_by = u.evidence, release_rank = u.rank, ended_at = payonce.now(), last_unreadable = false, wanted = null,
-    wait_reason = null, lease_until = null
-from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bool[]) as u (id, token, evidence, rank, over_word)
+    wait_reason = null, lease_until = null,
+    fresh_look_at = coalesce(u.looked_at, e.fresh_look_at),
+    watch_at = case when u.rank = 'believed' then payonce.now() + interval '1 hour' end
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bool[], $6::timestamptz[]) as u (id, token, evidence, rank, over_word, looked_at)
 where e.id = u.id
   and e.state || '' = 'SEALED'
   and e.lease_token = u.token
@@ -123,7 +125,15 @@ returning e.id`;
 /** SEALED → RELEASED. A no needs the lease, and no testimony on the row (or a no about the accepted object itself). */
 export async function releaseEffects(
   tx: Tx,
-  list: readonly { id: bigint; token: bigint; evidenceId: bigint; rank: 'dead' | 'believed'; overWord: boolean }[],
+  list: readonly {
+    id: bigint;
+    token: bigint;
+    evidenceId: bigint;
+    rank: 'dead' | 'believed';
+    overWord: boolean;
+    /** When the fresh look of a believed release began. */
+    lookedAt?: Date | null;
+  }[],
 ): Promise<Set<bigint>> {
   if (list.length === 0) return new Set();
   const { rows } = await tx.query<{ id: bigint }>(RELEASE, [
@@ -132,6 +142,7 @@ export async function releaseEffects(
     list.map((one) => one.evidenceId),
     list.map((one) => one.rank),
     list.map((one) => one.overWord),
+    list.map((one) => one.lookedAt ?? null),
   ]);
   return new Set(rows.map((row) => row.id));
 }
@@ -159,7 +170,7 @@ export async function releasePending(
 
 const REOPEN = `update payonce.effects e
 set state = 'SEALED', no_send = true, lane = null, reopened_at = payonce.now(), reopens = e.reopens + 1, ended_at = null,
-    released_by = null, release_rank = null, next_at = payonce.now()
+    released_by = null, release_rank = null, watch_at = null, believed_evidence = null, lateness_until = null, next_at = payonce.now()
 where e.id = $1
   and e.state = 'RELEASED'
   and e.testimonies > 0

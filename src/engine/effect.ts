@@ -92,6 +92,12 @@ export interface Facts {
   readonly refusedAtOnceCounts: boolean;
   /** The effect's age is past `decideWithin`. */
   readonly pastDecide: boolean;
-  /** A case verdict of two persons that waits for the machine to complete it. */
-  readonly latenessOver: boolean;
+  /** An identity that is a place in a sequence ends only by being mined: never having left is no end of it. */
+  readonly sequenced: boolean;
+  /** Lateness is known and the rail can be asked: a believed no can be completed by the machine. */
+  readonly canBelieve: boolean;
+  /** The believed no on record that waits for lateness and a fresh look. */
+  readonly believing: Evidence | null;
+  /** This pass' look-ups began after lateness had ended, and what they showed. */
+  readonly freshLook: 'none' | 'absent' | 'unclear';
 }

@@ -41,6 +41,11 @@ export interface Flow {
     tx: Tx,
     effects: readonly { readonly effect: EffectRow; readonly included: boolean; readonly objectId: string | null }[],
   ): Promise<readonly NewEvent[]>;
+  /** Events when a believed no begins to wait: the partner sees `processing` with the reason and when it will be final. */
+  believed(
+    tx: Tx,
+    effects: readonly { readonly effect: EffectRow; readonly reason: string; readonly finalAt: Date }[],
+  ): Promise<readonly NewEvent[]>;
   /** Events when a released effect turned out to have moved after all. */
   reopened(tx: Tx, effects: readonly EffectRow[]): Promise<readonly NewEvent[]>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */

@@ -13,6 +13,7 @@ import type { Tx } from '../db/pool.ts';
 import { InvariantBroken, PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import { emit } from '../outbox/emit.ts';
+import { believe, waitAnew } from './believe.ts';
 import { openCase } from './cases.ts';
 import { classify, decide, type Decision } from './classify.ts';
 import { EVIDENCE, type Evidence, type Facts } from './effect.ts';
@@ -25,6 +26,8 @@ import {
   loadEvidence,
   lockEffects,
   type NewAnswer,
+  loadSendOutcomes,
+  type SendOutcome,
   type NewEvidence,
   storeAnswers,
   type StoredEvidence,
@@ -43,6 +46,8 @@ export interface Pass {
   readonly found: readonly Found[];
   /** Ends the lease with this wait; `null` keeps it (more calls follow under it). */
   readonly nextAfterMs: number | null;
+  /** When the looks among the answers began, on the database's clock; `null` where they are no look under a lease. */
+  readonly lookedAt?: Date | null;
   readonly reason?: string;
 }
 export interface Recorded {
@@ -138,10 +143,14 @@ async function recordIn(
     tx,
     rows.map((row) => row.id),
   );
+  const outcomes = await loadSendOutcomes(
+    tx,
+    rows.map((row) => row.id),
+  );
   const judged = rows.map((effect): Judged => {
     const pass = byId.get(effect.id);
     if (pass === undefined) throw new InvariantBroken('a row that was not asked for');
-    return judge(rail, effect, pass, known.get(effect.id) ?? []);
+    return judge(rail, effect, pass, known.get(effect.id) ?? [], outcomes.get(effect.id) ?? []);
   });
   await storeAnswers(
     tx,
@@ -158,6 +167,7 @@ async function recordIn(
   const judgedToEnd = new Set(verdicts.map((verdict) => verdict.effect.id));
   const ended = await settleBatch(tx, deps, rail, verdicts);
   await showInclusion(tx, deps, judged, ended);
+  await startBelieving(tx, deps, rail, judged, evidenceIds);
   await openCases(tx, deps, judged);
   const leftOpen = judged.filter((one) => one.fresh && one.pass.nextAfterMs !== null && !ended.has(one.effect.id));
   await giveBack(
@@ -196,8 +206,14 @@ async function recordIn(
   );
 }
 
-function judge(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly StoredEvidence[]): Judged {
-  const facts = toFacts(rail, effect, pass, stored);
+function judge(
+  rail: Rail,
+  effect: EffectRow,
+  pass: Pass,
+  stored: readonly StoredEvidence[],
+  outcomes: readonly SendOutcome[],
+): Judged {
+  const facts = toFacts(rail, effect, pass, stored, outcomes);
   const evidence = pass.found.map((found) => classify(facts, found.observation));
   const fresh = effect.leaseToken === pass.token && effect.leaseUntil !== null;
   // Object testimony on record that has not settled yet (two persons saw it, or a verdict that was refused) counts again.
@@ -207,25 +223,30 @@ function judge(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly Store
   const usable = [...standing, ...evidence].filter(
     (one) => fresh || one.rank === 'object' || one.rank === 'word' || one.rank === 'display',
   );
-  return {
-    pass,
-    effect,
-    fresh,
-    evidence: evidence.filter((one) => fresh || one.rank === 'object' || one.rank === 'word' || one.rank === 'display'),
-    decision: decide(facts, usable),
-    stored,
-  };
+  const decision = decide(facts, usable);
+  const kept = evidence.filter(
+    (one) => fresh || one.rank === 'object' || one.rank === 'word' || one.rank === 'display',
+  );
+  // What the decision itself concluded (that no send ever left) is evidence of its own.
+  if (decision.act === 'release' && decision.by.source === 'engine') kept.push(decision.by);
+  return { pass, effect, fresh, evidence: kept, decision, stored };
 }
 
-function toFacts(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly StoredEvidence[]): Facts {
+function toFacts(
+  rail: Rail,
+  effect: EffectRow,
+  pass: Pass,
+  stored: readonly StoredEvidence[],
+  outcomes: readonly SendOutcome[],
+): Facts {
   const { capabilities } = rail;
+  const sends = countSends(pass, outcomes);
+  const believed = stored.find((one) => one.id === effect.believedEvidence);
   const age = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
   return {
     state: effect.state,
     sends: effect.sendCount,
-    sendsNeverLeft: 0,
-    sendsRefused: 0,
-    sendsRefusedAtOnce: 0,
+    ...sends,
     testimonies: effect.testimonies,
     objectTestimony: stored.some((one) => one.rank === 'object' && !one.struck),
     acceptedObject: effect.acceptedObject,
@@ -240,10 +261,79 @@ function toFacts(rail: Rail, effect: EffectRow, pass: Pass, stored: readonly Sto
     keyed: capabilities.keyed,
     latenessWithinKey:
       capabilities.keyRetentionMs === null || (capabilities.latenessMs ?? 0) < capabilities.keyRetentionMs / 2,
-    refusedAtOnceCounts: false,
+    refusedAtOnceCounts: capabilities.refusedAtOnceCounts === true,
     pastDecide: age > capabilities.decideWithinMs,
-    latenessOver: effect.latenessUntil !== null && effect.latenessUntil <= effect.now,
+    sequenced: capabilities.sequenced,
+    canBelieve: capabilities.lookUp && capabilities.latenessMs !== null,
+    believing: believed === undefined ? null : { ...believed, detail: 'on record' },
+    freshLook: freshLookOf(effect, pass),
   };
+}
+
+/** What became of the sends: stored ones, and those that this pass brings. Each send number counts once. */
+function countSends(
+  pass: Pass,
+  outcomes: readonly SendOutcome[],
+): Pick<Facts, 'sendsNeverLeft' | 'sendsRefused' | 'sendsRefusedAtOnce'> {
+  const brought = pass.found
+    .filter((found) => found.answer.operation === 'send')
+    .map(
+      (found): SendOutcome => ({
+        sendNumber: found.sendNumber,
+        neverLeft: found.answer.reach === 'never_connected',
+        refused: found.observation.kind === 'refused',
+        atOnce: found.observation.refusal?.atOnce === true,
+      }),
+    );
+  const all = [...new Map([...outcomes, ...brought].map((one) => [one.sendNumber, one])).values()];
+  return {
+    sendsNeverLeft: all.filter((one) => one.neverLeft).length,
+    sendsRefused: all.filter((one) => one.refused).length,
+    sendsRefusedAtOnce: all.filter((one) => one.atOnce).length,
+  };
+}
+
+/** A look counts as fresh if it began after lateness had ended; every look-up must then say, readably, that nothing is there. */
+function freshLookOf(effect: EffectRow, pass: Pass): Facts['freshLook'] {
+  const lookedAt = pass.lookedAt ?? null;
+  if (effect.latenessUntil === null || lookedAt === null || lookedAt < effect.latenessUntil) return 'none';
+  const looks = pass.found.filter((found) => found.answer.operation === 'look');
+  if (looks.length === 0) return 'none';
+  return looks.every((found) => found.observation.kind === 'not_found') ? 'absent' : 'unclear';
+}
+
+async function startBelieving(
+  tx: Tx,
+  deps: EngineDeps,
+  rail: Rail,
+  judged: readonly Judged[],
+  ids: ReadonlyMap<Evidence, bigint>,
+): Promise<void> {
+  const latenessMs = rail.capabilities.latenessMs ?? 0;
+  const fresh = judged.filter((one) => one.fresh);
+  await waitAnew(
+    tx,
+    fresh
+      .filter((one) => one.decision.act === 'wait_anew')
+      .map((one) => ({ id: one.effect.id, token: one.pass.token, latenessMs })),
+  );
+  const believing = fresh.flatMap((one) => {
+    if (one.decision.act !== 'believe') return [];
+    const evidenceId =
+      ids.get(one.decision.by) ??
+      one.stored.find((stored) => stored.kind === (one.decision.act === 'believe' ? one.decision.by.kind : ''))?.id;
+    return evidenceId === undefined ? [] : [{ id: one.effect.id, token: one.pass.token, evidenceId, latenessMs }];
+  });
+  const until = await believe(tx, believing);
+  for (const flow of deps.flows.values()) {
+    const mine = fresh.flatMap((one) => {
+      const finalAt = until.get(one.effect.id);
+      return finalAt === undefined || one.effect.subjectType !== flow.subjectType || one.decision.act !== 'believe'
+        ? []
+        : [{ effect: one.effect, reason: one.decision.by.detail, finalAt }];
+    });
+    if (mine.length > 0) await emit(tx, deps.makeId, await flow.believed(tx, mine));
+  }
 }
 
 function toAnswerRow(one: Judged, found: Found, index: number): NewAnswer {
@@ -266,6 +356,7 @@ function toAnswerRow(one: Judged, found: Found, index: number): NewAnswer {
       .digest('hex'),
     observed: observation.kind,
     why: observation.detail,
+    refused: observation.kind !== 'refused' ? null : observation.refusal?.atOnce === true ? 'at_once' : 'other',
   };
 }
 
@@ -335,6 +426,7 @@ function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail):
     objectId: by.objectId,
     detail: by.detail,
     cost: costOf(one, rail),
+    lookedAt: by.rank === 'believed' ? (one.pass.lookedAt ?? null) : null,
   };
 }
 

@@ -32,6 +32,8 @@ export interface Verdict {
   readonly objectId: string | null;
   readonly detail: string;
   readonly cost: RailCost | null;
+  /** When the pass' look began, on the database's clock: a believed release needs it. */
+  readonly lookedAt?: Date | null;
 }
 
 /** Ends these effects; answers the ids whose end is ours. The effects are locked and lie in id order. */
@@ -58,6 +60,7 @@ export async function settleBatch(
         token: one.token,
         evidenceId: one.evidenceId,
         rank: one.rank === 'believed' ? ('believed' as const) : ('dead' as const),
+        lookedAt: one.lookedAt ?? null,
         overWord: EVIDENCE[one.kind].chainFinal || one.kind === 'PROVIDER_FAILED',
       })),
     )),

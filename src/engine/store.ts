@@ -50,6 +50,7 @@ export interface EffectRow {
   readonly evidenceVersion: number;
   readonly acceptedObject: string | null;
   readonly includedAt: Date | null;
+  readonly believedEvidence: bigint | null;
   readonly latenessUntil: Date | null;
   readonly contradictedAt: Date | null;
   readonly reopens: number;
@@ -62,7 +63,7 @@ const COLUMNS = `e.id, e.subject_type, e.subject_id, e.seq, e.partner_id, s.natu
   e.amount, e.destination, e.wallet, e.signer, e.call, e.hold_key, e.created_at,
   e.lease_token, e.lease_until, e.next_at, e.wait_reason, e.failures,
   e.identity, e.payload, e.expect, e.plan, e.nonce, e.sealed_at, e.send_count, e.send_by, e.last_sent_at, e.no_send, e.wanted,
-  e.testimonies, e.evidence_version, e.accepted_object, e.included_at, e.lateness_until, e.contradicted_at, e.reopens,
+  e.testimonies, e.evidence_version, e.accepted_object, e.included_at, e.believed_evidence, e.lateness_until, e.contradicted_at, e.reopens,
   payonce.now() as now`;
 
 const JOINS = `join payonce.assets a on a.id = e.asset_id
@@ -114,6 +115,7 @@ export function toEffect(row: Row): EffectRow {
     evidenceVersion: row['evidence_version'] as number,
     acceptedObject: row['accepted_object'] as string | null,
     includedAt: row['included_at'] as Date | null,
+    believedEvidence: row['believed_evidence'] as bigint | null,
     latenessUntil: row['lateness_until'] as Date | null,
     contradictedAt: row['contradicted_at'] as Date | null,
     reopens: row['reopens'] as number,
@@ -340,7 +342,10 @@ where e.id = u.id
   and e.lease_until is not null
   and not e.no_send
   and e.believed_evidence is null
-  and ($4::float8 is null or e.first_sent_at + make_interval(secs => $4::float8 / 1000) > payonce.now())
+  and ($4::float8 is null or e.first_sent_at + make_interval(secs => $4::float8 / 1000) > payonce.now()
+    or e.send_count = (
+      select count(distinct a.send_number) from payonce.effect_answers a
+      where a.effect_id = e.id and a.operation = 'send' and a.reach = 'never_connected'))
   and not exists (
     select 1 from payonce.effects c
     where c.subject_type = e.subject_type and c.subject_id = e.subject_id and c.contradicted_at is not null and $5)
@@ -348,7 +353,8 @@ returning e.id, e.send_count`;
 
 /**
  * Permission for one more send of the same identity: tests lease and key window on the database's clock. Not in the
- * answer = do not send. `keyWindowMs` null: the identity is for ever. `stopContradicted`: the live effect of a
+ * answer = do not send. `keyWindowMs` null: the identity is for ever; outside it (0: a rail without keys) only while every
+ * earlier send is known never to have left. `stopContradicted`: the live effect of a
  * contradicted subject is not sent on (its cancel may be).
  */
 export async function raiseSends(
@@ -492,9 +498,51 @@ export async function storeEvidence(tx: Tx, list: readonly NewEvidence[]): Promi
   return rows.map((row) => row.id);
 }
 
+const SEND_OUTCOMES = `select effect_id, send_number,
+       bool_and(reach = 'never_connected') as never_left,
+       bool_or(refused is not null) as refused,
+       bool_or(refused = 'at_once') as at_once
+from payonce.effect_answers
+where effect_id = any ($1::bigint[])
+  and operation = 'send'
+group by effect_id, send_number`;
+
+/** What became of one send, as far as it was answered. */
+export interface SendOutcome {
+  readonly sendNumber: number;
+  readonly neverLeft: boolean;
+  readonly refused: boolean;
+  readonly atOnce: boolean;
+}
+export async function loadSendOutcomes(
+  query: Query,
+  effectIds: readonly bigint[],
+): Promise<Map<bigint, SendOutcome[]>> {
+  const found = new Map<bigint, SendOutcome[]>();
+  if (effectIds.length === 0) return found;
+  const { rows } = await query.query<{
+    effect_id: bigint;
+    send_number: number;
+    never_left: boolean;
+    refused: boolean;
+    at_once: boolean | null;
+  }>(SEND_OUTCOMES, [effectIds]);
+  for (const row of rows) {
+    const list = found.get(row.effect_id) ?? [];
+    list.push({
+      sendNumber: row.send_number,
+      neverLeft: row.never_left,
+      refused: row.refused,
+      atOnce: row.at_once === true,
+    });
+    found.set(row.effect_id, list);
+  }
+  return found;
+}
+
 const STORE_ANSWERS = `with given as (
-  select * from unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-    with ordinality as g (effect_id, send_number, token, operation, source, operator, reach, status, body, variant_hash, digest, observed, why, n)
+  select * from unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
+    with ordinality as g (effect_id, send_number, token, operation, source, operator, reach, status, body, variant_hash, digest, observed, why, refused, n)
 ),
 repeated as (
   update payonce.effect_answers a
@@ -505,8 +553,8 @@ repeated as (
     and a.id = (select max(p.id) from payonce.effect_answers p where p.effect_id = g.effect_id and p.operation = 'look' and p.source = g.source)
   returning g.n
 )
-insert into payonce.effect_answers (effect_id, send_number, lease_token, operation, source, operator, reach, status, body, variant_hash, digest, observed, observed_why)
-select effect_id, send_number, token, operation, source, operator, reach, status, body, variant_hash, digest, observed, why
+insert into payonce.effect_answers (effect_id, send_number, lease_token, operation, source, operator, reach, status, body, variant_hash, digest, observed, observed_why, refused)
+select effect_id, send_number, token, operation, source, operator, reach, status, body, variant_hash, digest, observed, why, refused
 from given
 where n not in (select n from repeated)
 order by n`;
@@ -526,6 +574,7 @@ export interface NewAnswer {
   readonly digest: string;
   readonly observed: string;
   readonly why: string;
+  readonly refused: 'at_once' | 'other' | null;
 }
 export async function storeAnswers(tx: Tx, list: readonly NewAnswer[]): Promise<void> {
   if (list.length === 0) return;
@@ -544,5 +593,6 @@ export async function storeAnswers(tx: Tx, list: readonly NewAnswer[]): Promise<
     list.map((one) => one.digest),
     list.map((one) => one.observed),
     list.map((one) => one.why.slice(0, 2_000)),
+    list.map((one) => one.refused),
   ]);
 }

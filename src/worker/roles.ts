@@ -7,6 +7,7 @@
  */
 import { sendOnce, watchLongStays, watchOnce } from '../engine/advance.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import { watchReleasedOnce } from '../engine/look.ts';
 import { reopenOnce } from '../engine/reopen.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Log } from '../kernel/log.ts';
@@ -47,7 +48,8 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
         for (const rail of engine.rails.values()) {
           start(`watcher ${rail.name}`, limits.WORKER_IDLE_MS, async () => {
             const looked = await watchOnce(engine, rail);
-            return (await reopenOnce(engine)) + looked > 0;
+            const watched = await watchReleasedOnce(engine, rail);
+            return (await reopenOnce(engine)) + looked + watched > 0;
           });
         }
         for (const scanner of deps.scanners)

@@ -159,7 +159,10 @@ test('a refusal that was given before the key was looked at says nothing of an e
     latenessWithinKey: true,
     refusedAtOnceCounts: true,
     pastDecide: false,
-    latenessOver: false,
+    sequenced: false,
+    canBelieve: true,
+    believing: null,
+    freshLook: 'none',
   };
   const refused = (stage: 'before_key_check' | 'after_key_check' | 'unknown'): string =>
     classify(facts, {

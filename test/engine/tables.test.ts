@@ -143,7 +143,10 @@ const QUIET: Facts = {
   latenessWithinKey: true,
   refusedAtOnceCounts: true,
   pastDecide: false,
-  latenessOver: false,
+  sequenced: false,
+  canBelieve: true,
+  believing: null,
+  freshLook: 'none',
 };
 
 /** The corners that `classify` may look at. */
@@ -233,6 +236,15 @@ function checkAbsence(facts: Facts, observation: Observation, found: Evidence): 
   assert.ok(observation.witness && others.length + 1 >= facts.absenceWitnesses, 'absence without its witnesses');
 }
 
+const BELIEVED: Evidence = {
+  kind: 'REJECTED',
+  rank: 'believed',
+  source: 'on record',
+  operator: 'op',
+  objectId: null,
+  detail: '',
+};
+
 test('decide is total: only edges that exist, a yes before any no, and nothing decides nothing (inv E10, E11, case A1)', () => {
   const kinds = Object.keys(EVIDENCE) as EvidenceKind[];
   const pieces: Evidence[] = kinds.flatMap((kind) =>
@@ -256,7 +268,16 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
     ...product<
       Pick<
         Facts,
-        'state' | 'testimonies' | 'objectTestimony' | 'acceptedObject' | 'pastDecide' | 'keyed' | 'sendsNeverLeft'
+        | 'state'
+        | 'testimonies'
+        | 'objectTestimony'
+        | 'acceptedObject'
+        | 'pastDecide'
+        | 'sequenced'
+        | 'sendsNeverLeft'
+        | 'canBelieve'
+        | 'believing'
+        | 'freshLook'
       >
     >({
       state: STATES,
@@ -264,8 +285,11 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
       objectTestimony: FLAG,
       acceptedObject: [null, 'a'],
       pastDecide: FLAG,
-      keyed: FLAG,
+      sequenced: FLAG,
       sendsNeverLeft: [0, 1],
+      canBelieve: FLAG,
+      believing: [null, BELIEVED],
+      freshLook: ['none', 'absent', 'unclear'] as const,
     }),
   ].filter((one) => one.testimonies > 0 || (!one.objectTestimony && one.acceptedObject === null));
   const acts = new Set<string>();
@@ -287,6 +311,7 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
     'SEALED release',
     'SEALED settle',
     'SEALED wait',
+    'SEALED wait_anew',
     'SETTLED wait',
   ]);
 });
@@ -294,9 +319,23 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
 function checkDecision(facts: Facts, found: readonly Evidence[], decision: Decision): void {
   const object = found.some((one) => one.rank === 'object');
   const word = found.some((one) => one.rank === 'word');
-  if ('by' in decision) assert.ok(found.includes(decision.by));
+  const known = facts.testimonies > 0 || word || object;
+  const neverLeft =
+    facts.pastDecide &&
+    !facts.sequenced &&
+    facts.sendsNeverLeft >= facts.sends &&
+    found.some((one) => one.kind === 'NEVER_LEFT');
+  if ('by' in decision) {
+    assert.ok(
+      found.includes(decision.by) ||
+        decision.by === facts.believing ||
+        (neverLeft && decision.by.kind === 'NEVER_LEFT'),
+    );
+  }
   if (found.every((one) => EVIDENCE[one.kind].says === 'nothing' || one.kind === 'INCLUDED')) {
-    assert.equal(decision.act, facts.pastDecide && facts.state === 'SEALED' ? 'case' : 'wait');
+    const quiet = facts.believing === null || known;
+    if (facts.state !== 'SEALED') assert.equal(decision.act, 'wait');
+    else if (quiet && !(neverLeft && !known)) assert.equal(decision.act, facts.pastDecide ? 'case' : 'wait');
   }
   if (facts.state === 'RELEASED') assert.equal(decision.act, object || word ? 'reopen' : 'wait');
   if (facts.state === 'SEALED' && object) assert.equal(decision.act, 'settle');
@@ -306,7 +345,12 @@ function checkDecision(facts: Facts, found: readonly Evidence[], decision: Decis
       return;
     case 'release': {
       const { kind, objectId, rank } = decision.by;
-      assert.ok(canGo(facts.state, 'RELEASED') && rank === 'dead' && EVIDENCE[kind].says === 'no');
+      assert.ok(canGo(facts.state, 'RELEASED'));
+      if (rank === 'believed') {
+        assert.ok(!known && facts.canBelieve && decision.by === facts.believing && facts.freshLook === 'absent');
+        return;
+      }
+      assert.ok(rank === 'dead' && (EVIDENCE[kind].says === 'no' || (kind === 'NEVER_LEFT' && neverLeft && !known)));
       assert.ok(!object && !facts.objectTestimony, 'released over object testimony');
       const aboutAccepted = kind === 'PROVIDER_FAILED' && objectId !== null && objectId === facts.acceptedObject;
       assert.ok(
@@ -318,9 +362,13 @@ function checkDecision(facts: Facts, found: readonly Evidence[], decision: Decis
     case 'believe':
       assert.ok(canGo(facts.state, 'RELEASED') && decision.by.rank === 'believed');
       assert.ok(facts.testimonies === 0 && !word && !object, 'believed over testimony');
+      assert.ok(facts.canBelieve && facts.believing === null);
       return;
     case 'reopen':
       assert.ok(canGo(facts.state, 'SEALED') && EVIDENCE[decision.by.kind].says === 'yes');
+      return;
+    case 'wait_anew':
+      assert.ok(facts.believing !== null && facts.freshLook === 'unclear' && !known);
       return;
     case 'case':
     case 'wait':

@@ -54,6 +54,7 @@ export async function cancelWithdrawal(
         objectId: null,
         detail: 'cancelled before the seal',
         cost: null,
+        lookedAt: null,
       },
     ]);
     return won.has(effect.id) ? 'cancelled' : 'too_late';

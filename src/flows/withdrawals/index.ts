@@ -60,6 +60,15 @@ export function makeWithdrawals(chart: Chart): Flow {
         ),
       );
     },
+    async believed(tx, effects) {
+      const found = await loadWithdrawals(
+        tx,
+        effects.map((one) => one.effect.subjectId),
+      );
+      return effects.map((one) =>
+        toEvent(rowOf(found, one.effect), 'processing', { reason: one.reason, final_at: one.finalAt.toISOString() }),
+      );
+    },
     async reopened(tx, effects) {
       const found = await loadWithdrawals(
         tx,
