@@ -1,0 +1,28 @@
+/* Which secrets are good now. A rotation ends the old one at once, and the tokens that it bought. */
+import type { MakeId } from './ids.ts';
+import type { Profile } from './profile.ts';
+
+export type Credentials = {
+  readonly current: () => string;
+  readonly rotate: () => string;
+  readonly headers: (secret?: string) => Readonly<Record<string, string>>;
+  readonly isGood: (secret: string) => boolean;
+  readonly grant: (secret: string) => void;
+};
+
+export function makeCredentials(profile: Profile, id: MakeId): Credentials {
+  let current = id('sk_test_', 24);
+  const good = new Set([current]);
+  return {
+    current: () => current,
+    rotate() {
+      good.clear();
+      current = id('sk_test_', 24);
+      good.add(current);
+      return current;
+    },
+    headers: (secret = current) => profile.authorization(secret),
+    isGood: (secret) => good.has(secret),
+    grant: (secret) => void good.add(secret),
+  };
+}
