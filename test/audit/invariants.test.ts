@@ -27,7 +27,7 @@ before(async () => {
     send: () => Promise.resolve({ kind: 'in_progress' }),
     look: (sealed) => Promise.resolve([{ kind: LOOKS[sealed.destination as 'goes'], objectId: `0x${sealed.seq}` }]),
   });
-  world = await makeWorld({ label: 'invariants', rails: () => [rail] });
+  world = await makeWorld({ label: 'invariants', rails: () => [rail], endedByHook: true });
   const pay = (destination: string): ReturnType<typeof createWithdrawals> =>
     createWithdrawals(world, [world.request({ destination, amount: AMOUNT })]);
   for (const destination of ['goes', 'reverts', 'stays']) await pay(destination);
