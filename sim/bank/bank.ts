@@ -15,9 +15,9 @@ import { type BankClock, makeBankClock } from './clock.ts';
 import { makeCore } from './core.ts';
 import { makeCredentials } from './credentials.ts';
 import { type BankAccount, makeDirectory } from './directory.ts';
+import { makeDoor } from './door.ts';
 import { type BankFaultRule, type CallKind, type FaultCounts, makeFaultPlan } from './faults.ts';
 import { makeIds } from './ids.ts';
-import { makeLine } from './line.ts';
 import type { BankRequest, Behaviour, Desk, ProfileName } from './profile.ts';
 import { PROFILES } from './profiles.ts';
 import { breakOff, readBody } from './respond.ts';
@@ -136,7 +136,7 @@ export async function startBank(options: BankOptions): Promise<Bank> {
 
   const core = makeCore({ profile, behaviour, books, desk, note: plan.note, objection: directory.objection });
   const transfers = makeSteering(profile, books, clock, options.settleMs === undefined ? 0 : options.settleMs);
-  const line = makeLine({ profile, plan, core, desk, books, clock, settle: transfers.settle });
+  const door = makeDoor({ profile, plan, core, desk, books, clock, settle: transfers.settle });
 
   let awake: PromiseWithResolvers<void> | null = null;
   const wake = (): void => {
@@ -146,7 +146,7 @@ export async function startBank(options: BankOptions): Promise<Bank> {
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = toRequest(incoming, await readBody(incoming));
     if (awake !== null) await awake.promise;
-    await line.serve(request, response);
+    await door.serve(request, response);
   };
   const listen = async (port: number): Promise<Server> => {
     const server = createServer((incoming, response) => {

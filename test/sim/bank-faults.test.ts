@@ -189,6 +189,30 @@ test('gateway answers, rate limits and access refusals touch nothing', async () 
   }
 });
 
+test('look-ups break, garble and fail too, and change nothing', async () => {
+  const faults = [
+    { kind: 'http', status: 500, effect: true },
+    { kind: 'garble', how: 'html' },
+    { kind: 'garble', how: 'empty' },
+    { kind: 'http', status: 429 },
+  ] as const;
+  const bank = await start({ faults: faults.map((fault, place) => ({ on: 'look', calls: [place + 1], fault })) });
+  await pay(bank, { key: 'a' });
+  const seen: [number, boolean][] = [];
+  for (let round = 0; round < 5; round += 1) {
+    const reply = await ask(bank, 'GET', '/v1/transfers?idempotency_key=a');
+    seen.push([reply.status, reply.body === undefined]);
+  }
+  assert.deepEqual(seen, [
+    [500, false],
+    [200, true],
+    [200, true],
+    [429, false],
+    [200, false],
+  ]);
+  assert.equal(await outCount(bank), 1);
+});
+
 test('a refusal is kept under the key or not, as told', async () => {
   for (const stored of [true, false]) {
     const fault = { kind: 'refuse', reason: 'limit', stored } as const;

@@ -12,7 +12,7 @@ import { breakOff, gatewayPage, respond, respondGarbled } from './respond.ts';
 import { bareAnswer, disguiseOf, pick, shapeOf } from './shape.ts';
 import type { Batch } from './transfer.ts';
 
-export type LineParts = {
+export type DoorParts = {
   readonly profile: Profile;
   readonly plan: FaultPlan;
   readonly core: Core;
@@ -27,7 +27,7 @@ const DAY_MINUTES = 24 * 60;
 /** Korean time: most Korean banks close around midnight. */
 const KST_OFFSET_MINUTES = 9 * 60;
 
-export function makeLine(parts: LineParts): { serve(request: BankRequest, response: ServerResponse): Promise<void> } {
+export function makeDoor(parts: DoorParts): { serve(request: BankRequest, response: ServerResponse): Promise<void> } {
   const { profile, plan, core, desk, books, clock } = parts;
   const { note } = plan;
   const shapeParts = { ...parts, note };
@@ -47,13 +47,14 @@ export function makeLine(parts: LineParts): { serve(request: BankRequest, respon
   };
 
   /** Answers that need no execution; `null`: go on. */
-  const atTheDoor = (faults: readonly BankFault[]): Answer | null => {
+  const atTheDoor = (kind: CallKind, faults: readonly BankFault[]): Answer | null => {
     for (const fault of faults) {
       if (fault.kind === 'maintenance' && isInside(fault, desk.now())) {
         note('maintenance');
         return profile.refuse('maintenance', desk);
       }
-      if (fault.kind === 'http' && fault.effect !== true && fault.stored !== true) {
+      const bends = kind === 'create' && fault.kind === 'http' && (fault.effect === true || fault.stored === true);
+      if (fault.kind === 'http' && !bends) {
         note(nameOf(fault));
         return bareAnswer(fault, profile, desk);
       }
@@ -88,7 +89,7 @@ export function makeLine(parts: LineParts): { serve(request: BankRequest, respon
         note('lose_request');
         return breakOff(response, lost.how ?? 'reset');
       }
-      const refusal = atTheDoor(faults);
+      const refusal = atTheDoor(kind, faults);
       if (refusal !== null) return respond(response, refusal);
       const garbled = pick(faults, 'garble');
       if (garbled?.effect === false) {
