@@ -1,7 +1,7 @@
 /** Reading what a node sent: the shared readers, and a chain's hex. A figure is a bigint or it is unreadable. */
 import type { Json } from '../../engine/rail.ts';
 
-export { field, isArray, isObject, type JsonObject, parseJson, textOf, unitsOf } from '../json.ts';
+export { field, isArray, isObject, parseJson, textOf, unitsOf } from '../json.ts';
 
 const QUANTITY = /^0x[0-9a-fA-F]{1,64}$/;
 const DATA = /^0x(?:[0-9a-fA-F]{2})*$/;
