@@ -90,7 +90,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'lease fence (a stale no is no evidence)',
-    file: 'src/engine/record.ts',
+    file: 'src/engine/judge.ts',
     find: 'const fresh = effect.leaseToken === pass.token && effect.leaseUntil !== null;',
     replace: 'const fresh = true;',
     test: NOES,
@@ -172,7 +172,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'seal before send (signed variants)',
-    file: 'src/engine/advance.ts',
+    file: 'src/engine/send.ts',
     find: "await deps.pool.tx('store variants', (tx) =>",
     replace: "if (Date.now() === 0) await deps.pool.tx('store variants', (tx) =>",
     test: SENDING,
@@ -190,7 +190,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'send_by',
-    file: 'src/engine/advance.ts',
+    file: 'src/engine/send.ts',
     find: 'if (deps.ports.clock.monotonicMs() >= sendUntilMs) continue;',
     replace: '',
     test: SENDING,
@@ -199,7 +199,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'key window minus lateness',
-    file: 'src/engine/advance.ts',
+    file: 'src/engine/send.ts',
     find: 'keyRetentionMs - (latenessMs ?? 0)',
     replace: 'keyRetentionMs',
     test: SENDING,

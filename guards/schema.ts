@@ -2,6 +2,7 @@
 import type { PlacedGuard } from './guard.ts';
 
 const ENGINE_SCHEMA = 'migrations/0003_engine.sql';
+const ENGINE_GUARDS = 'migrations/0004_engine_guards.sql';
 const SCHEMA_TEST = 'test/engine/schema-guards.test.ts';
 
 export const SCHEMA: PlacedGuard[] = [
@@ -43,7 +44,7 @@ export const SCHEMA: PlacedGuard[] = [
   },
   {
     name: 'no effect after failed',
-    file: ENGINE_SCHEMA,
+    file: ENGINE_GUARDS,
     find: '  if is_closed then',
     replace: '  if false then',
     test: SCHEMA_TEST,
@@ -52,7 +53,7 @@ export const SCHEMA: PlacedGuard[] = [
   },
   {
     name: 'edges of the table only',
-    file: ENGINE_SCHEMA,
+    file: ENGINE_GUARDS,
     find: 'if not exists (select 1 from payonce.effect_edges where from_state = old.state and to_state = new.state) then',
     replace: 'if false then',
     test: SCHEMA_TEST,
@@ -61,7 +62,7 @@ export const SCHEMA: PlacedGuard[] = [
   },
   {
     name: 'lateness and fresh look before a believed release',
-    file: ENGINE_SCHEMA,
+    file: ENGINE_GUARDS,
     find: "if new.release_rank = 'believed' and (",
     replace: 'if false and (',
     test: SCHEMA_TEST,
@@ -88,7 +89,7 @@ export const SCHEMA: PlacedGuard[] = [
   },
   {
     name: 'deposit key with log index and chain (constraint)',
-    file: 'migrations/0004_flows.sql',
+    file: 'migrations/0006_flows.sql',
     find: 'constraint chain_transfers_place unique (chain, tx_hash, position)',
     replace: 'constraint chain_transfers_place unique (tx_hash, position)',
     test: 'test/flows/deposits-place.test.ts',

@@ -16,7 +16,8 @@ import { audit } from './audit-log.ts';
 import type { EngineDeps } from './deps.ts';
 import { type Operator, requireRole } from './operators.ts';
 import { settleBatch } from './settle.ts';
-import { type EffectRow, loadEffects, lockEffects, storeEvidence } from './store.ts';
+import { type EffectRow, loadEffects, lockEffects } from './store.ts';
+import { storeEvidence } from './evidence-store.ts';
 
 export const WISHES = ['look', 'ask', 'bump', 'cancel'] as const;
 export type Wish = (typeof WISHES)[number];

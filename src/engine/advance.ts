@@ -13,10 +13,12 @@ import { raiseAlert } from './alerts.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import { quarantineSigners } from './quarantine.ts';
-import type { PlanVerdict, Rail, SealedEffect, Signed, VariantKind } from './rail.ts';
-import { type Found, type Pass, record, type Recorded } from './record.ts';
+import type { PlanVerdict, Rail, SealedEffect, VariantKind } from './rail.ts';
+import { record, type Recorded } from './record.ts';
+import type { Pass } from './judge.ts';
 import { type Planned, sealPlanned, toIntent } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
+import { keyWindowMs, sendAll, signAndStore } from './send.ts';
 import {
   claimOne,
   claimPending,
@@ -27,10 +29,9 @@ import {
   loadEffects,
   loadInFlight,
   loadSignerLoad,
-  loadVariants,
   raiseSends,
-  storeVariants,
 } from './store.ts';
+import { loadVariants } from './evidence-store.ts';
 
 /** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
 const SEND_BY_PART = 0.25;
@@ -229,79 +230,6 @@ async function wait(
   });
 }
 
-interface ToSign {
-  readonly sealed: SealedEffect;
-  readonly kind: VariantKind;
-}
-interface ToSend {
-  readonly sealed: SealedEffect;
-  readonly signed: Signed | null;
-}
-
-/** DURABLE: every signed variant, before it is sent. A signature that fails leaves its effect to the next pass. */
-async function signAndStore(deps: EngineDeps, rail: Rail, list: readonly ToSign[]): Promise<ToSend[]> {
-  if (rail.sign === undefined || rail.specify === undefined)
-    return list.map((one) => ({ sealed: one.sealed, signed: null }));
-  const signed = await Promise.all(
-    list.map(async ({ sealed, kind }) => {
-      try {
-        return { sealed, signed: await signOne(rail, sealed, kind) };
-      } catch (error) {
-        deps.log.warn({ err: error, effect_id: sealed.effectId, kind }, 'a variant could not be signed');
-        const why = error instanceof Error ? error.message : 'unknown fault';
-        // The fee cap, or a signer that does not answer: people must know, since nothing moves by itself.
-        await raiseAlert(
-          deps.pool,
-          'variant_unsigned',
-          `effect:${sealed.effectId}:${kind}`,
-          `${kind} of ${sealed.subjectType} ${sealed.subjectId}: ${why}`,
-          deps.log,
-        );
-        return null;
-      }
-    }),
-  );
-  const good = signed.filter((one) => one !== null);
-  await deps.pool.tx('store variants', (tx) =>
-    storeVariants(
-      tx,
-      good.map((one) => ({ effectId: one.sealed.effectId, signed: one.signed })),
-    ),
-  );
-  return good;
-}
-
-async function signOne(rail: Rail, sealed: SealedEffect, kind: VariantKind): Promise<Signed> {
-  if (rail.sign === undefined || rail.specify === undefined)
-    throw new InvariantBroken(`rail ${rail.name} does not sign`);
-  return rail.sign(sealed, await rail.specify(sealed, kind));
-}
-
-/** Sends concurrently under the rail's limit; what is too late on our own clock is not sent. */
-async function sendAll(
-  deps: EngineDeps,
-  rail: Rail,
-  list: readonly (ToSend & { sendNumber: number })[],
-  sendUntilMs: number,
-): Promise<Map<bigint, Found>> {
-  const found = new Map<bigint, Found>();
-  const queue = [...list];
-  async function sendNext(): Promise<void> {
-    for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
-      if (deps.ports.clock.monotonicMs() >= sendUntilMs) continue;
-      deps.counters.sends += 1;
-      const answer = await rail.send(one.sealed, one.signed);
-      found.set(one.sealed.effectId, {
-        answer,
-        observation: readSafely(deps, rail, answer, one.sealed),
-        sendNumber: one.sendNumber,
-      });
-    }
-  }
-  await Promise.all(Array.from({ length: Math.min(rail.capabilities.sendConcurrencyMax, list.length) }, sendNext));
-  return found;
-}
-
 /** `effects` as they were read in the claim's own transaction (see `advancePending`). */
 async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
   const started = deps.ports.clock.monotonicMs();
@@ -486,42 +414,4 @@ async function raise(
     );
     return new Map([...plain, ...cancels]);
   });
-}
-
-/** `first_sent_at + least(keyRetention/2, keyRetention − lateness)`; afterwards the same key may be a new payment. */
-function keyWindowMs(rail: Rail): number | null {
-  const { keyRetentionMs, latenessMs, keyed } = rail.capabilities;
-  if (!keyed) return 0;
-  if (keyRetentionMs === null) return null;
-  return Math.min(keyRetentionMs / 2, keyRetentionMs - (latenessMs ?? 0));
-}
-
-const LONG_STAYS = `select e.id, e.subject_type, e.subject_id, e.amount, e.asset_id, e.identity
-from payonce.effects e
-where e.rail = $1
-  and ((e.state = 'SEALED' and e.sealed_at < payonce.now() - make_interval(secs => $2::float8 / 1000))
-    or (e.state = 'PENDING' and e.created_at < payonce.now() - make_interval(secs => $2::float8 / 1000)))
-order by e.id
-limit 1000`;
-
-/** R5: an item that stays too long is alerted once per item and stay; it is never returned to the queue by a timer. */
-export async function watchLongStays(deps: EngineDeps, rail: Rail, afterMs = limits.LONG_STAY_MS): Promise<number> {
-  const { rows } = await deps.pool.query<{
-    id: bigint;
-    subject_type: string;
-    subject_id: string;
-    amount: bigint;
-    asset_id: string;
-    identity: string | null;
-  }>(LONG_STAYS, [rail.name, afterMs]);
-  for (const row of rows) {
-    await raiseAlert(
-      deps.pool,
-      'long_stay',
-      `effect:${row.id}`,
-      `${row.subject_type} ${row.subject_id}: ${row.amount} units of ${row.asset_id} under way for too long (${row.identity ?? 'not sealed'})`,
-      deps.log,
-    );
-  }
-  return rows.length;
 }

@@ -6,7 +6,8 @@ import type { EngineDeps } from './deps.ts';
 import type { Rail } from './rail.ts';
 import { record } from './record.ts';
 import { readSafely, toSealed } from './sealed.ts';
-import { type EffectRow, loadEffects, loadVariants } from './store.ts';
+import { type EffectRow, loadEffects } from './store.ts';
+import { loadVariants } from './evidence-store.ts';
 
 const DUE = `select q.id
 from payonce.effects q

@@ -15,7 +15,8 @@ import { releasePending, reopenEffect } from './edges.ts';
 import type { EngineDeps } from './deps.ts';
 import { currentHold } from './flow.ts';
 import { bookOverpaid } from './settle.ts';
-import { type EffectRow, loadEffects, lockEffectsOfSubject, storeEvidence } from './store.ts';
+import { type EffectRow, loadEffects, lockEffectsOfSubject } from './store.ts';
+import { storeEvidence } from './evidence-store.ts';
 
 const WAITING = `select e.id
 from payonce.effects e

@@ -258,7 +258,7 @@ function refuseDevKeys(config: Config, signer: EvmSigner): void {
 
 /** Other processes poll twice a second anyway; a hint is worth having if it is rare. */
 const NOTIFY_MS = 50;
-const NOTIFY = `select pg_notify('${CHANNEL}', 'work')`;
+const NOTIFY = `select pg_notify($1, 'work')`;
 
 const HURRY = `update payonce.effects
 set next_at = payonce.now()

@@ -5,7 +5,8 @@
  *   courier    brings events to partners' endpoints
  *   scheduler  alerts for long stays, start-up checks that are tried again
  */
-import { sendOnce, watchLongStays, watchOnce } from '../engine/advance.ts';
+import { sendOnce, watchOnce } from '../engine/advance.ts';
+import { watchLongStays } from '../engine/long-stays.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { watchReleasedOnce } from '../engine/look.ts';
 import { reopenOnce } from '../engine/reopen.ts';

@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { makeNoopRail, type NoopBehaviour } from '../../src/engine/noop.ts';
 import type { Capabilities, Observation, Rail, Signed } from '../../src/engine/rail.ts';
 import type { Verdict } from '../../src/engine/settle.ts';
-import { claimOne, type EffectRow, loadEffects, storeEvidence } from '../../src/engine/store.ts';
+import { claimOne, type EffectRow, loadEffects } from '../../src/engine/store.ts';
+import { storeEvidence } from '../../src/engine/evidence-store.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { makeWorld, type World, type WorldOptions } from '../support/world.ts';
 

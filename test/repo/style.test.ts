@@ -11,6 +11,8 @@ import { root, treeFiles } from '../../scripts/copy-tree.ts';
 
 /** A file past this is two things. Written by machines or compared by them: no limit. */
 const FILE_LINES_MAX = 450;
+/** A test file is a list, read by its titles; past this nobody finds the one that is meant. */
+const TEST_LINES_MAX = 650;
 const WRITTEN_BY_MACHINES = /^(?:schema\.sql|sim\/contracts\/artifacts\.ts|docs\/cases-index\.md)$/;
 
 /** Each says nothing about what is inside. */
@@ -42,7 +44,7 @@ test('no file is longer than one thing needs', () => {
   const long = files
     .filter((file) => /\.(?:ts|tsx|js|mjs|sql)$/.test(file) && !WRITTEN_BY_MACHINES.test(file))
     .map((file) => ({ file, lines: source(file).split('\n').length - 1 }))
-    .filter(({ lines }) => lines > FILE_LINES_MAX);
+    .filter(({ file, lines }) => lines > (file.endsWith('.test.ts') ? TEST_LINES_MAX : FILE_LINES_MAX));
   assert.deepEqual(long, []);
 });
 

@@ -4,7 +4,8 @@
  */
 import type { EngineDeps } from '../../engine/engine.ts';
 import { settleBatch } from '../../engine/settle.ts';
-import { lockEffectsOfSubject, storeEvidence } from '../../engine/store.ts';
+import { lockEffectsOfSubject } from '../../engine/store.ts';
+import { storeEvidence } from '../../engine/evidence-store.ts';
 import { InvariantBroken } from '../../kernel/errors.ts';
 
 export type CancelOutcome = 'cancelled' | 'too_late' | 'not_found';

@@ -1,4 +1,4 @@
--- 0004 flows: API keys, idempotency, withdrawals, addresses, chain transfers, deposits, events, deliveries, inbox.
+-- 0006 flows: API keys, idempotency, withdrawals, addresses, chain transfers, deposits, events, deliveries, inbox.
 -- Why: design §3, §4, §7. Locks: none on existing data. Duration: milliseconds.
 
 create table payonce.api_keys (
