@@ -122,7 +122,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     setTimeout(() => {
       notifying = false;
       pool
-        .query(NOTIFY)
+        .query(NOTIFY, [CHANNEL])
         .catch((error: unknown) => log.debug({ err: error }, 'other processes were not woken; they poll'));
     }, NOTIFY_MS).unref();
   };

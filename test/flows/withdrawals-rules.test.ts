@@ -5,7 +5,8 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { advanceOnce, watchLongStays } from '../../src/engine/advance.ts';
+import { advanceOnce } from '../../src/engine/advance.ts';
+import { watchLongStays } from '../../src/engine/long-stays.ts';
 import { makeNoopRail, type NoopBehaviour } from '../../src/engine/noop.ts';
 import type { Rail } from '../../src/engine/rail.ts';
 import { createWithdrawals, type WithdrawalRequest } from '../../src/flows/withdrawals/index.ts';
