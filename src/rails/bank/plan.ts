@@ -1,0 +1,85 @@
+/**
+ * Planning a bank transfer asks nobody: the receiver is tested again under today's rules, the amount against what the
+ * provider's format can carry, and the bank's closing hours. Nothing leaves, nothing is cut.
+ */
+import type { EffectIntent, PlanVerdict } from '../../engine/rail.ts';
+import { payeeFaults } from './destination.ts';
+import type { Profile } from './profile.ts';
+
+/** Closed hours in a bank's own time, over midnight if `from` is later than `until`. */
+export interface Maintenance {
+  /** `23:30` */
+  readonly from: string;
+  readonly until: string;
+  /** IANA name. */
+  readonly timeZone: string;
+}
+
+export type BankWaitReason = 'PAYEE_REFUSED' | 'ASSET_REFUSED' | 'AMOUNT_REFUSED' | 'BATCH_REFUSED' | 'MAINTENANCE';
+
+export function planTransfer(
+  profile: Profile,
+  windows: readonly Maintenance[],
+  now: Date,
+  effect: EffectIntent,
+): PlanVerdict {
+  const wait = (reason: BankWaitReason, detail: string, alert: boolean): PlanVerdict => ({
+    verdict: 'wait',
+    reason,
+    detail,
+    alert,
+  });
+  const lines =
+    effect.lines ?? (effect.payee === null ? [] : [{ ref: '', payee: effect.payee, amount: effect.amount }]);
+  if (lines.length === 0) return wait('PAYEE_REFUSED', 'nobody to pay', true);
+  if (lines.length > profile.linesMax)
+    return wait('BATCH_REFUSED', `${lines.length} lines; ${profile.name} takes ${profile.linesMax}`, true);
+  const sum = lines.reduce((total, line) => total + line.amount, 0n);
+  if (sum !== effect.amount || new Set(lines.map((line) => line.ref)).size !== lines.length)
+    return wait('BATCH_REFUSED', 'the lines do not add up, or two have one name', true);
+  const fault = lines.flatMap((line) => payeeFaults(line.payee, profile.payee))[0];
+  if (fault !== undefined) return wait('PAYEE_REFUSED', `${fault.field}: ${fault.expected}`, true);
+  const currency = effect.asset.code.toUpperCase();
+  const allowed = profile.currencies;
+  if (allowed !== null && !allowed.some((one) => one.code === currency && one.decimals === effect.asset.decimals)) {
+    return wait(
+      'ASSET_REFUSED',
+      `${profile.name} does not pay ${currency} with ${effect.asset.decimals} decimals`,
+      true,
+    );
+  }
+  if (lines.some((line) => line.amount <= 0n)) return wait('AMOUNT_REFUSED', 'an amount of zero or less', true);
+  if (profile.amountUnitsMax !== null && effect.amount > profile.amountUnitsMax)
+    return wait(
+      'AMOUNT_REFUSED',
+      `at most ${profile.amountUnitsMax} units: larger integers are rounded on the way`,
+      true,
+    );
+  const closed = windows.find((window) => isClosed(window, now));
+  if (closed !== undefined)
+    return wait('MAINTENANCE', `closed from ${closed.from} until ${closed.until} (${closed.timeZone})`, false);
+  return { verdict: 'ready', plan: { profile: profile.name } };
+}
+
+export function isClosed(window: Maintenance, now: Date): boolean {
+  const minute = minuteIn(window.timeZone, now);
+  const from = minuteOf(window.from);
+  const until = minuteOf(window.until);
+  return from <= until ? minute >= from && minute < until : minute >= from || minute < until;
+}
+
+function minuteIn(timeZone: string, now: Date): number {
+  const text = new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+  }).format(now);
+  return minuteOf(text);
+}
+
+function minuteOf(text: string): number {
+  const match = /^([01][0-9]|2[0-3]):([0-5][0-9])$/.exec(text);
+  if (match === null) throw new Error(`A time of day is written like 23:30, not ${text}`);
+  return Number(match[1]) * 60 + Number(match[2]);
+}

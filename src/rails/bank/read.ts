@@ -1,0 +1,287 @@
+/**
+ * From a raw answer to an observation. Pure: the stored answer, the seal and the profile are all it sees. Default
+ * `unreadable`.
+ *
+ * Order: how far the request got; is the body whole; whose answer is it (echo, refusals too: T4); only then what it says. A
+ * status alone is never enough (rails.md §0.1): a code without a row in the profile is unreadable, whatever its status, and
+ * so is a state. A refusal is read from an answer to a send only, and never from a 5xx.
+ */
+import type { Answer, Json, Observation, ObservationKind, Returned, SealedEffect } from '../../engine/rail.ts';
+import { excerpt, isObject } from '../json.ts';
+import { type AnswerBody, type Page, readAnswerBody } from './answer-body.ts';
+import { matchObject, unitsIn } from './echo.ts';
+import { batchKind, lineTruths } from './lines.ts';
+import {
+  type CodeRow,
+  keyHeaderOf,
+  type LookUp,
+  type Profile,
+  type ProviderError,
+  type ProviderObject,
+} from './profile.ts';
+import { type Expect, readExpect, readRequest } from './seal.ts';
+import { parseLossless } from './wire-json.ts';
+
+/** Answers of a door-keeper or a gateway, whatever the body says: they come before the key is looked at. */
+const DOOR = new Set([401, 403, 407, 408, 413, 415, 429, 502, 503, 504]);
+
+interface Scene {
+  readonly profile: Profile;
+  readonly answer: Answer;
+  readonly expect: Expect;
+  readonly body: AnswerBody;
+}
+
+type Told = Omit<Observation, 'source' | 'operator' | 'witness' | 'cost'>;
+
+export function readBankAnswer(profile: Profile, answer: Answer, sealed: SealedEffect): Observation {
+  const told = readAny(profile, answer, sealed);
+  return { source: answer.source, operator: answer.operator, witness: false, cost: null, ...told };
+}
+
+function readAny(profile: Profile, answer: Answer, sealed: SealedEffect): Told {
+  if (answer.reach === 'withheld') return says('blocked', `not sent: ${excerpt(answer.body)}`);
+  if (answer.reach === 'never_connected') {
+    return answer.operation === 'send'
+      ? says('never_left', `no byte left: ${excerpt(answer.body)}`)
+      : says('unreadable', `the look never left: ${excerpt(answer.body)}`);
+  }
+  if (answer.reach !== 'answer') return says('unreadable', `${answer.reach}: ${excerpt(answer.body)}`);
+  const body = readAnswerBody(answer.body);
+  if (body === null) return says('unreadable', 'the stored answer is not one of this rail');
+  if (body.pages.some((page) => page.cut)) return says('unreadable', 'the answer is longer than what is kept of it');
+  const scene: Scene = { profile, answer, expect: readExpect(sealed), body };
+  if (answer.operation === 'send') return readSend(scene);
+  const told = readLook(scene);
+  if (told.kind === 'not_found' && body.credential !== readRequest(sealed).credentialId) {
+    return says('unreadable', 'not found under another credential than the sealed one: that is no absence');
+  }
+  return told;
+}
+
+function says(kind: ObservationKind, detail: string, rest: Partial<Told> = {}): Told {
+  return { kind, detail, objectId: null, ...rest };
+}
+
+// --- what is common to sends and looks
+
+type Opened =
+  | { readonly opened: 'objects'; readonly objects: readonly ProviderObject[] }
+  | { readonly opened: 'error'; readonly error: ProviderError }
+  | { readonly opened: 'told'; readonly told: Told };
+
+function open(scene: Scene, page: Page): Opened {
+  const { profile } = scene;
+  const where = `HTTP ${page.status}`;
+  const told = (kind: ObservationKind, detail: string): Opened => ({ opened: 'told', told: says(kind, detail) });
+  const foreign = foreignKey(scene, page);
+  if (foreign !== null) return told('unreadable', `${where}: ${foreign}`);
+  if (DOOR.has(page.status)) return told('blocked', `${where}: ${excerpt(page.body)}`);
+  const json = parseLossless(page.body);
+  if (json === undefined || (!isObject(json) && !Array.isArray(json)))
+    return told('unreadable', `${where}, no JSON object: ${excerpt(page.body)}`);
+  if (page.status >= 200 && page.status <= 299) {
+    const objects = profile.objects(json);
+    if (objects === null) return told('unreadable', `${where}, not a transfer: ${excerpt(page.body)}`);
+    return { opened: 'objects', objects };
+  }
+  if (page.status < 400) return told('unreadable', `${where}: redirects are not followed`);
+  return openError(scene, page, json);
+}
+
+function openError({ profile, expect, answer }: Scene, page: Page, json: Json): Opened {
+  const error = profile.error(json);
+  if (error === null) {
+    return {
+      opened: 'told',
+      told: says('unreadable', `HTTP ${page.status}, not an error we know: ${excerpt(page.body)}`),
+    };
+  }
+  if (error.key !== null && error.key !== expect.key) {
+    return {
+      opened: 'told',
+      told: says('unreadable', `HTTP ${page.status} ${error.code}: about another key, ${error.key}`),
+    };
+  }
+  if (answer.operation === 'send' && profile.echoesKeyInErrors && error.key === null) {
+    return { opened: 'told', told: says('unreadable', `HTTP ${page.status} ${error.code}: it echoes no key`) };
+  }
+  return { opened: 'error', error };
+}
+
+/** A response header that echoes a key is compared wherever it stands. */
+function foreignKey({ profile, expect, answer }: Scene, page: Page): string | null {
+  const header = keyHeaderOf(profile);
+  if (answer.operation !== 'send' || header === null) return null;
+  const shown = page.headers[header];
+  if (shown === undefined) return null;
+  const key = shown.trim().replace(/^"(.*)"$/, '$1');
+  return key === expect.key ? null : `the answer is about another key, ${excerpt(key)}`;
+}
+
+// --- sends
+
+function readSend(scene: Scene): Told {
+  const page = scene.body.pages[0];
+  if (page === undefined) return says('unreadable', 'no answer is kept');
+  const opened = open(scene, page);
+  if (opened.opened === 'told') return opened.told;
+  if (opened.opened === 'error') return readRefusal(scene, page, opened.error);
+  const [object, second] = mine(scene, opened.objects) ?? opened.objects;
+  if (object === undefined) return says('unreadable', 'a success without a transfer in it');
+  if (second !== undefined) return says('unreadable', 'a success with more than one transfer in it');
+  return judge(scene, object);
+}
+
+/** The objects that carry our key or reference, or `null` where none does. */
+function mine({ expect }: Scene, objects: readonly ProviderObject[]): readonly ProviderObject[] | null {
+  const found = objects.filter((object) => object.key === expect.key || object.reference === expect.key);
+  return found.length === 0 ? null : found;
+}
+
+function rowOf(profile: Profile, status: number, code: string): CodeRow | undefined {
+  const rows = profile.codes.filter((row) => row.statuses.includes(status));
+  return rows.find((row) => row.code === code) ?? rows.find((row) => row.code === '*');
+}
+
+function readRefusal({ profile }: Scene, page: Page, error: ProviderError): Told {
+  const what = `HTTP ${page.status} ${error.code}: ${excerpt(error.message)}`;
+  const row = rowOf(profile, page.status, error.code);
+  if (row === undefined)
+    return says('unreadable', `${what} (no such code in the profile)`, { objectId: error.objectId });
+  const { means } = row;
+  if (means.reads !== 'refused') return says(means.reads, `${what}: ${means.why}`, { objectId: error.objectId });
+  // A failing server's refusal is no refusal: it may have executed, and may be rolled forward (rails.md §1.3).
+  if (page.status >= 500) return says('unreadable', what);
+  const mark = profile.replayMark;
+  return says('refused', `${what}: ${means.why}`, {
+    refusal: {
+      stage: means.afterKeyCheck === undefined ? 'unknown' : 'after_key_check',
+      storedUnderKey: means.storedUnderKey !== undefined,
+      replayed: mark !== null && page.headers[mark.header]?.trim().toLowerCase() === mark.value,
+      final: means.final,
+      atOnce: means.atOnce !== undefined,
+    },
+  });
+}
+
+// --- looks
+
+function readLook(scene: Scene): Told {
+  const { profile, body } = scene;
+  const lookUp = profile.lookUps.find((one) => one.name === body.look);
+  if (lookUp === undefined) return says('unreadable', `no look-up ${body.look ?? ''} in the profile`);
+  const objects: ProviderObject[] = [];
+  for (const page of body.pages) {
+    if (isAbsent(profile, lookUp, page)) return says('not_found', `${lookUp.name}: HTTP ${page.status}`);
+    const opened = open(scene, page);
+    if (opened.opened === 'told') return opened.told;
+    if (opened.opened === 'error') return readLookError(scene, page, opened.error);
+    objects.push(...opened.objects);
+  }
+  if (lookUp.name === 'by_object') {
+    const object = joined(objects, body.whole);
+    if (object === null || object.id !== body.objectId)
+      return says('unreadable', `asked for ${body.objectId ?? ''}, got something else`);
+    return judge(scene, object);
+  }
+  const [object, second] = mine(scene, objects) ?? [];
+  if (second !== undefined) {
+    return says('key_taken', `${lookUp.name}: more than one transfer carries our key`, { objectId: second.id });
+  }
+  if (object !== undefined) return judge(scene, object);
+  if (lookUp.name === 'by_key' && objects.length > 0)
+    return says('unreadable', 'asked by our key, got another’s transfer');
+  return body.whole
+    ? says('not_found', `${lookUp.name}: none among ${objects.length}`)
+    : says('unreadable', `${lookUp.name}: none among ${objects.length}, and there is more to read`);
+}
+
+/** The pages of one object as one; its lines only where all of them were read. */
+function joined(objects: readonly ProviderObject[], whole: boolean): ProviderObject | null {
+  const [first] = objects;
+  if (first === undefined || objects.some((object) => object.id !== first.id)) return null;
+  const shown = objects.flatMap((object) => (object.lines === null ? [] : [object.lines]));
+  return { ...first, lines: whole && shown.length === objects.length ? shown.flat() : null };
+}
+
+function isAbsent(profile: Profile, lookUp: LookUp, page: Page): boolean {
+  const json = parseLossless(page.body);
+  const code = json === undefined ? null : (profile.error(json)?.code ?? null);
+  return lookUp.absent.some((row) => row.status === page.status && row.code === code);
+}
+
+/** What a refusal says of a look is about the look: no evidence. */
+function readLookError({ profile }: Scene, page: Page, error: ProviderError): Told {
+  const what = `HTTP ${page.status} ${error.code}: ${excerpt(error.message)}`;
+  const reads = rowOf(profile, page.status, error.code)?.means.reads;
+  return says(reads === 'blocked' || reads === 'refused' ? 'blocked' : 'unreadable', what);
+}
+
+// --- objects
+
+function judge(scene: Scene, object: ProviderObject): Told {
+  const { profile, expect } = scene;
+  const about = { objectId: object.id };
+  const match = matchObject(profile, expect, object);
+  if (match.match === 'not_ours') return says('unreadable', `${object.id ?? 'a transfer'}: ${match.why}`);
+  if (match.match === 'other_content') return says('key_taken', `${object.id ?? 'a transfer'}: ${match.why}`, about);
+  const { state } = object;
+  const meaning = state !== null && Object.hasOwn(profile.states, state) ? profile.states[state] : undefined;
+  if (meaning === undefined) return says('unreadable', `ours, but its state ${state ?? '(none)'} is not known`, about);
+  const detail = `${object.id ?? 'ours'} is ${state ?? ''}${object.reason === null ? '' : `: ${excerpt(object.reason)}`}`;
+  if (profile.linesMax > 1) return judgeBatch(scene, object, meaning, detail);
+  const returned = returnsOf(object, expect);
+  switch (meaning) {
+    case 'returned':
+      return says('came_back', detail, { ...about, returned: returned ?? wholeBack(object, expect) });
+    case 'failed':
+      return says('object_failed', detail, {
+        ...about,
+        keyStaysBound: profile.failedKeepsKey !== null,
+        ...(profile.paidMayFail === null ? {} : { returned: wholeBack(object, expect) }),
+      });
+    case 'paid':
+    case 'accepted':
+    case 'open':
+      if (returned !== null) return says('came_back', `${detail}, and something came back`, { ...about, returned });
+      return says(meaning === 'paid' ? 'final_success' : 'accepted', detail, about);
+  }
+}
+
+function judgeBatch(scene: Scene, object: ProviderObject, meaning: string, detail: string): Told {
+  const { profile, expect } = scene;
+  const about = { objectId: object.id };
+  if (meaning === 'failed') {
+    const lines = expect.lines.map((line) => ({ ref: line.ref, outcome: 'not_paid', objectId: null, detail }) as const);
+    return says('object_failed', detail, { ...about, lines, keyStaysBound: profile.failedKeepsKey !== null });
+  }
+  // Under our key, but nothing yet to compare: the object is looked up by its id.
+  if (object.lines === null) return says('key_taken', `${detail}; its lines are not shown, or not all of them`, about);
+  const lines = lineTruths(profile, expect, object.lines);
+  if (meaning !== 'paid') return says('accepted', detail, { ...about, lines });
+  const kind = batchKind(lines);
+  return says(kind, detail, {
+    ...about,
+    lines,
+    ...(kind === 'object_failed' ? { keyStaysBound: profile.failedKeepsKey !== null } : {}),
+    ...(kind === 'came_back' ? { returned: wholeBack(object, expect) } : {}),
+  });
+}
+
+/** The returns that the object lists, or `null` where it lists none. Sums that cannot be ours are left to a person. */
+function returnsOf(object: ProviderObject, expect: Expect): readonly Returned[] | null {
+  if (object.returns.length === 0) return null;
+  const read = object.returns.map((one) => ({
+    id: one.id,
+    amount: one.amount === null ? expect.amount : unitsIn(one.amount, expect.decimals),
+    reason: one.reason,
+  }));
+  const whole = read.flatMap((one): Returned[] => (one.amount === null ? [] : [{ ...one, amount: one.amount }]));
+  const sum = whole.reduce((total, one) => total + one.amount, 0n);
+  return whole.length === read.length && sum <= expect.amount ? whole : [];
+}
+
+function wholeBack(object: ProviderObject, expect: Expect): readonly Returned[] {
+  return [{ id: `${object.id ?? expect.key}:${object.state ?? ''}`, amount: expect.amount, reason: object.reason }];
+}
