@@ -62,18 +62,39 @@ export type Detail = { readonly reason: string; readonly evidenceId?: string } &
 interface CaseRow {
   readonly id: string;
   readonly kind: string;
+  readonly subjectKey: string;
   readonly effectId: bigint | null;
   readonly closed: boolean;
 }
 
+const LOCK_CASE = `select id, kind, subject_key, effect_id, closed_at is not null as closed
+from payonce.cases
+where id = $1
+for no key update`;
+
+const ABOUT = `select kind, subject_key
+from payonce.cases
+where id = $1`;
+
+/** A flow's own objection: it may ask the rail, so no transaction is open. */
+async function flowObjection(deps: EngineDeps, caseId: string, verb: Verb, detail: Detail): Promise<string | null> {
+  const act = deps.verbs.get(verb);
+  if (act === undefined) return null;
+  const about = (await deps.pool.query<{ kind: string; subject_key: string }>(ABOUT, [caseId])).rows[0];
+  return about === undefined ? null : act.objection({ kind: about.kind, subjectKey: about.subject_key }, detail);
+}
+
 async function lockCase(tx: Tx, id: string): Promise<CaseRow> {
-  const { rows } = await tx.query<{ id: string; kind: string; effect_id: bigint | null; closed: boolean }>(
-    'select id, kind, effect_id, closed_at is not null as closed from payonce.cases where id = $1 for no key update',
-    [id],
-  );
+  const { rows } = await tx.query<{
+    id: string;
+    kind: string;
+    subject_key: string;
+    effect_id: bigint | null;
+    closed: boolean;
+  }>(LOCK_CASE, [id]);
   const row = rows[0];
   if (row === undefined) throw new PayonceError('PO_NOT_FOUND', { detail: `There is no case ${id}` });
-  return { id: row.id, kind: row.kind, effectId: row.effect_id, closed: row.closed };
+  return { id: row.id, kind: row.kind, subjectKey: row.subject_key, effectId: row.effect_id, closed: row.closed };
 }
 
 /** The first person: what should be done with a case, on the evidence as it stands now. Durable on return. */
@@ -85,11 +106,12 @@ export async function propose(
   detail: Detail,
 ): Promise<{ proposalId: string; evidenceVersion: number }> {
   requireRole(operator, 'operator');
+  const foreign = await flowObjection(deps, caseId, verb, detail);
   return deps.pool.tx('propose', async (tx) => {
     const one = await lockCase(tx, caseId);
     if (one.closed) throw new PayonceError('PO_TOO_LATE', { detail: 'The case is closed', moneyState: 'unknown' });
     const effect = one.effectId === null ? undefined : (await lockEffects(tx, [one.effectId]))[0];
-    const objection = objectionTo(deps, verb, effect);
+    const objection = objectionTo(deps, verb, effect) ?? foreign;
     if (objection !== null) throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: objection });
     const proposalId = deps.makeId('prop');
     const evidenceVersion = effect?.evidenceVersion ?? 0;
@@ -143,6 +165,38 @@ export type Approval =
 /** The second person: carries the proposal out if the evidence is still what the first saw. Durable on return. */
 export async function approve(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Approval> {
   requireRole(operator, 'approver');
+  const read = (
+    await deps.pool.query<{ case_id: string; verb: Verb; detail: Detail }>(
+      'select case_id, verb, detail from payonce.proposals where id = $1',
+      [proposalId],
+    )
+  ).rows[0];
+  const foreign = read === undefined ? null : await flowObjection(deps, read.case_id, read.verb, read.detail);
+  try {
+    return await approveIn(deps, operator, proposalId, foreign);
+  } catch (error) {
+    if (!(error instanceof ActRefused) || read === undefined) throw error;
+    const why = error.message;
+    await deps.pool.tx('void', async (tx) => {
+      await tx.query(
+        "update payonce.proposals set state = 'void', decided_at = payonce.now() where id = $1 and state = 'open'",
+        [proposalId],
+      );
+      await audit(tx, operator.id, 'case.void', read.case_id, { proposalId, why });
+    });
+    return { outcome: 'void', why };
+  }
+}
+
+/** The act changed nothing: everything of the approval is undone and the case stays open. */
+class ActRefused extends Error {}
+
+function approveIn(
+  deps: EngineDeps,
+  operator: Operator,
+  proposalId: string,
+  foreign: string | null,
+): Promise<Approval> {
   return deps.pool.tx('approve', async (tx) => {
     const { rows } = await tx.query<{
       case_id: string;
@@ -167,7 +221,7 @@ export async function approve(deps: EngineDeps, operator: Operator, proposalId: 
     );
     if (locked.rows[0]?.state !== 'open')
       return { outcome: 'void', why: `the proposal is ${locked.rows[0]?.state ?? 'gone'}` };
-    const objection = one.closed ? 'the case is closed' : objectionTo(deps, proposal.verb, effect);
+    const objection = one.closed ? 'the case is closed' : (objectionTo(deps, proposal.verb, effect) ?? foreign);
     const stale = (effect?.evidenceVersion ?? 0) !== proposal.evidence_version;
     if (stale || objection !== null) {
       const why =
@@ -213,7 +267,8 @@ async function carryOut(
         'update payonce.effect_evidence set struck_at = payonce.now(), struck_by = $3 where id = $1 and effect_id = $2 and struck_at is null',
         [detail.evidenceId ?? '0', needed(effect).id, proposalId],
       );
-      return struck.rowCount === 1 ? `struck evidence ${detail.evidenceId}` : 'there was nothing to strike';
+      if (struck.rowCount !== 1) throw new ActRefused('there is no such evidence to strike');
+      return `struck evidence ${detail.evidenceId}`;
     }
     case 'unwind':
       return unwind(tx, needed(effect), one.id, detail.reason);
@@ -221,10 +276,12 @@ async function carryOut(
       throw new InvariantBroken('absence is not decided here yet');
     default: {
       const act = deps.verbs.get(verb);
-      if (act === undefined) throw new InvariantBroken(`nothing knows the verb ${verb}`);
-      const did = await act(tx, { id: proposalId, detail });
-      await closeOne(tx, one.id, `${verb} by two persons: ${detail.reason}`);
-      return did;
+      if (act?.carryOut === undefined) throw new InvariantBroken(`nothing knows the verb ${verb}`);
+      const about = { kind: one.kind, subjectKey: one.subjectKey };
+      const result = await act.carryOut(tx, { id: proposalId, about, detail });
+      if ('refused' in result) throw new ActRefused(result.refused);
+      if (result.closesCase) await closeOne(tx, one.id, `${verb} by two persons: ${detail.reason}`);
+      return result.did;
     }
   }
 }

@@ -7,11 +7,22 @@ import type { Chart } from '../ledger/accounts.ts';
 import type { Flow } from './flow.ts';
 import type { Rail } from './rail.ts';
 
-/** What a flow does when two persons have decided; runs in the approving transaction. Answers what it did, in words. */
-export type FlowVerb = (
-  tx: Tx,
-  proposal: { readonly id: string; readonly detail: Readonly<Record<string, string>> },
-) => Promise<string>;
+/** A case as a flow's verb sees it. */
+export interface AboutCase {
+  readonly kind: string;
+  readonly subjectKey: string;
+}
+
+/** A decision of two persons that belongs to a flow. */
+export interface FlowVerb {
+  /** What stands against it, in words; asked at the proposal and again at the approval, with no transaction open. */
+  objection(about: AboutCase, detail: Readonly<Record<string, string>>): Promise<string | null>;
+  /** Runs in the approving transaction. A refusal undoes everything: an act that changed nothing decides nothing. */
+  carryOut?(
+    tx: Tx,
+    proposal: { readonly id: string; readonly about: AboutCase; readonly detail: Readonly<Record<string, string>> },
+  ): Promise<{ readonly did: string; readonly closesCase: boolean } | { readonly refused: string }>;
+}
 
 /** Counted in process, shown as metrics (W2, W12, R17). */
 export interface Counters {

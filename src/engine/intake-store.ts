@@ -120,8 +120,14 @@ export async function loadPolicies(
 
 const OWN = `select d.chain, d.address, d.kind, d.partner_id
 from payonce.addresses d
-join unnest($1::text[], $2::text[]) as u (chain, address) on u.chain = d.chain and u.address = d.address`;
+join unnest($1::text[], $2::text[]) as u (chain, address) on u.chain = d.chain and u.address = d.address
+union all
+select a.chain, a.contract, 'TOKEN', null
+from payonce.assets a
+join unnest($1::text[], $2::text[]) as u (chain, address) on u.chain = a.chain and u.address = a.contract`;
 
+/** What we know of destinations: addresses of ours by their kind, and `TOKEN`, the contract of an asset. A contract that
+ *  stands in both is a contract: it is told last. */
 export async function loadOwnAddresses(
   query: Query,
   list: readonly { chain: string; address: string }[],
@@ -131,6 +137,17 @@ export async function loadOwnAddresses(
     list.map((one) => one.address),
   ]);
   return new Map(rows.map((row) => [`${row.chain}:${row.address}`, { kind: row.kind, partnerId: row.partner_id }]));
+}
+
+const AVAILABLE = `select a.id, a.balance - a.held as available
+from payonce.accounts a
+where a.id = any ($1::bigint[])`;
+
+/** What may still be held, in units: for the words of a refusal, never for a decision. */
+export async function loadAvailable(query: Query, accountIds: readonly bigint[]): Promise<Map<bigint, bigint>> {
+  if (accountIds.length === 0) return new Map();
+  const { rows } = await query.query(AVAILABLE, [accountIds]);
+  return new Map(rows.map((row) => [toUnits(row['id'], 'accounts.id'), toUnits(row['available'], 'available')]));
 }
 
 const OPEN_DAYS = `insert into payonce.day_totals (partner_id, asset_id, day)

@@ -19,6 +19,7 @@ import {
   addToDays,
   type Day,
   type KnownKey,
+  loadAvailable,
   loadKnownKeys,
   loadOwnAddresses,
   loadPolicies,
@@ -205,13 +206,18 @@ async function takeIn<One extends Order>(
   const { fitting, over } = await fitDays(tx, kind, drafts);
   const created = await intendDrafts(tx, deps, kind, fitting);
   const short = fitting.filter((draft) => !created.has(draft));
-  for (const draft of short) {
+  const accounts = await accountsOf(tx, deps, short);
+  const available = await loadAvailable(tx, accounts);
+  short.forEach((draft, index) => {
+    const inWords = (units: bigint): string => formatUnits(units, draft.policy.decimals);
+    const left = inWords(available.get(accounts[index] ?? -1n) ?? 0n);
     refuse(draft.place, 'PO_INSUFFICIENT_FUNDS', {
+      detail: `The available balance is ${left} ${draft.policy.assetCode}; ${inWords(draft.order.amount)} and the fee of ${inWords(draft.fee)} need ${inWords(draft.order.amount + draft.fee)}`,
       pointer: '/amount',
-      got: formatUnits(draft.order.amount, draft.policy.decimals),
-      expected: `amount and fee (${formatUnits(draft.fee, draft.policy.decimals)}) within the available balance`,
+      got: inWords(draft.order.amount),
+      expected: `amount and fee (${inWords(draft.fee)}) within the available balance (${left})`,
     });
-  }
+  });
   for (const draft of over) {
     // A neighbour that was refused may have left room in the day: judge again, after it.
     if (short.some((one) => sameDay(one, draft))) continue;
@@ -319,6 +325,14 @@ function sumDays(drafts: readonly Draft<Order>[]): (Day & { amount: bigint })[] 
   return [...sums.values()];
 }
 
+async function accountsOf(tx: Tx, deps: CreateDeps, drafts: readonly Draft<Order>[]): Promise<bigint[]> {
+  if (drafts.length === 0) return [];
+  return deps.chart.ids(
+    tx,
+    drafts.map(({ order }) => accountName.partner(order.partnerId, order.assetId)),
+  );
+}
+
 async function intendDrafts<One extends Order>(
   tx: Tx,
   deps: CreateDeps,
@@ -326,10 +340,7 @@ async function intendDrafts<One extends Order>(
   drafts: readonly Draft<One>[],
 ): Promise<Set<Draft<One>>> {
   if (drafts.length === 0) return new Set();
-  const accounts = await deps.chart.ids(
-    tx,
-    drafts.map(({ order }) => accountName.partner(order.partnerId, order.assetId)),
-  );
+  const accounts = await accountsOf(tx, deps, drafts);
   const verdicts = await intend(
     tx,
     drafts.map(({ order, policy, id, fee }, index) => ({

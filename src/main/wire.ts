@@ -13,7 +13,7 @@ import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
-import { makeScanner, resumeScan, reverseDeposit, type Scanner } from '../flows/deposits/index.ts';
+import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
@@ -34,6 +34,7 @@ import {
   readAddress,
 } from '../rails/evm/index.ts';
 import type { ChainConfig, Config } from './config.ts';
+import { makeDepositVerbs } from './deposit-verbs.ts';
 
 export interface WiredChain {
   readonly config: ChainConfig;
@@ -93,23 +94,13 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     chart,
     flows: [makeWithdrawals(chart)],
     rails,
-    verbs: {
-      async reverse_deposit(tx, proposal) {
-        const depositId = proposal.detail['deposit_id'] ?? '';
-        const reversal = await reverseDeposit(tx, { makeId, chart, log }, { depositId, proposalId: proposal.id });
-        return reversal.outcome === 'reversed'
-          ? `reversed ${depositId}; the account is ${reversal.missing} units under its floor`
-          : `deposit ${depositId}: ${reversal.outcome}`;
-      },
-      async resume_scan(tx, proposal) {
-        const { chain, from_block: from } = proposal.detail;
-        if (chain === undefined || from === undefined || !/^\d{1,18}$/.test(from))
-          throw new PayonceError('PO_REQUEST_INVALID', {
-            detail: 'resume_scan needs a chain and the block to go on from',
-          });
-        return `scan of ${chain} from block ${from}: ${await resumeScan(tx, chain, BigInt(from))}`;
-      },
-    },
+    verbs: makeDepositVerbs({
+      pool,
+      makeId,
+      chart,
+      log,
+      nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
+    }),
     leaseMs: config.leaseMs,
   });
   const wakes = new Set<() => void>();

@@ -117,9 +117,14 @@ test('a verb of a flow runs in the approving transaction, and closing takes two 
     flows: [...one.engine.flows.values()],
     rails: [...one.engine.rails.values()],
     verbs: {
-      async resume_scan(tx, proposal) {
-        seen.push(`${tx.name} ${proposal.detail['chain'] ?? ''}`);
-        return Promise.resolve('resumed');
+      resume_scan: {
+        objection: (_about, detail) => Promise.resolve(detail['chain'] === 'eip155:1' ? null : 'another chain'),
+        carryOut(tx, proposal) {
+          seen.push(`${tx.name} ${proposal.detail['chain'] ?? ''}`);
+          return Promise.resolve(
+            proposal.detail['from_block'] === '7' ? { did: 'resumed', closesCase: true } : { refused: 'not halted' },
+          );
+        },
       },
     },
   });
@@ -132,8 +137,28 @@ test('a verb of a flow runs in the approving transaction, and closing takes two 
     chain: 'eip155:1',
     from_block: '7',
   });
-  assert.deepEqual(await approve(engine, bob, proposalId), { outcome: 'done', did: 'resumed' });
-  assert.deepEqual(seen, ['approve eip155:1']);
+  await assert.rejects(
+    propose(engine, ann, caseId, 'resume_scan', { reason: 'x', chain: 'eip155:2', from_block: '7' }),
+    {
+      code: 'PO_EVIDENCE_REFUSED',
+    },
+  );
+  const idle = await propose(engine, ann, caseId, 'resume_scan', {
+    reason: 'typing error',
+    chain: 'eip155:1',
+    from_block: '9',
+  });
+  assert.deepEqual(await approve(engine, bob, idle.proposalId), { outcome: 'void', why: 'not halted' });
+  const open = await one.pool.query('select 1 from payonce.cases where id = $1 and closed_at is null', [caseId]);
+  assert.equal(open.rowCount, 1, 'an act that changed nothing leaves the case open');
+  const again = await propose(engine, ann, caseId, 'resume_scan', {
+    reason: 'nodes agree',
+    chain: 'eip155:1',
+    from_block: '7',
+  });
+  assert.notEqual(again.proposalId, proposalId);
+  assert.deepEqual(await approve(engine, bob, again.proposalId), { outcome: 'done', did: 'resumed' });
+  assert.deepEqual(seen, ['approve eip155:1', 'approve eip155:1']);
   await assertBooksClean(one.pool);
   await one.end();
 });
