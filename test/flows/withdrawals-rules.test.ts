@@ -126,6 +126,22 @@ test('an address of our own is refused for customers unless the policy allows de
   await one.end();
 });
 
+test('the contract of an asset is no destination: tokens that are sent to a token are lost', async () => {
+  const one = await world();
+  await one.pool.query(
+    "insert into payonce.assets (id, code, chain, contract, decimals) values ('noop/erc20:other', 'OTHER', 'noop', 'other', 6), ('far/erc20:far', 'FAR', 'far', 'far', 6)",
+  );
+  await one.pool.query("update payonce.asset_policies set own_address_policy = 'allow_deposit_addresses'");
+  for (const destination of ['token', 'other'])
+    for (const purpose of ['customer', 'self'] as const)
+      assert.equal(await ask(one, { destination, purpose }), 'PO_DESTINATION_REFUSED', destination);
+  const [refused] = await createWithdrawals(one, [one.request({ destination: 'token' })]);
+  assert.match(refused?.outcome === 'refused' ? refused.problem.detail : '', /contract: what is sent there is lost/);
+  assert.equal(await ask(one, { destination: 'far' }), 'created', 'a contract of another chain is none here');
+  await assertBooksClean(one.pool);
+  await one.end();
+});
+
 test('an external_id is taken once, whoever comes first, and the loser learns by whom (case A8)', async () => {
   const one = await world();
   const outcomes = (

@@ -52,6 +52,7 @@ function destinationFault(
   own: { kind: string; partnerId: string | null } | undefined,
 ): string | null {
   if (request.destination === policy.wallet) return 'the wallet cannot pay itself';
+  if (own?.kind === 'TOKEN') return "it is a token's contract: what is sent there is lost";
   switch (request.purpose) {
     case 'customer':
       if (own === undefined || (own.kind === 'DEPOSIT' && policy.ownAddress === 'allow_deposit_addresses')) return null;
