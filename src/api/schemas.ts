@@ -39,6 +39,13 @@ export const UserRef = Type.String({
   description: 'your own name for the user, 1 to 128 characters',
 });
 
+export const ExternalId = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: VISIBLE,
+  description: 'your own id of the payment, unique for ever, 1 to 128 visible ASCII characters',
+});
+
 export const NewWithdrawal = Type.Object(
   {
     asset: AssetName,
@@ -54,14 +61,7 @@ export const NewWithdrawal = Type.Object(
         description: 'customer (the default): paid to anybody; settlement, self: moved to a wallet registered for you',
       }),
     ),
-    external_id: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 128,
-        pattern: VISIBLE,
-        description: 'your own id of the payment, unique for ever, 1 to 128 visible ASCII characters',
-      }),
-    ),
+    external_id: Type.Optional(ExternalId),
     reference: Type.Optional(
       Type.String({ maxLength: 140, pattern: PRINTABLE, description: 'a note of yours, at most 140 characters' }),
     ),
@@ -306,7 +306,11 @@ export const pageQuery = {
 };
 export const PageQuery = Type.Object(pageQuery, closed);
 export const WithdrawalQuery = Type.Object(
-  { ...pageQuery, status: Type.Optional(Type.Enum([...WITHDRAWAL_STATUSES])) },
+  {
+    ...pageQuery,
+    status: Type.Optional(Type.Enum([...WITHDRAWAL_STATUSES])),
+    external_id: Type.Optional(ExternalId),
+  },
   closed,
 );
 export const IdParams = Type.Object({ id: Id }, closed);

@@ -132,6 +132,14 @@ test('lists are narrowed by status, subject and user', async () => {
     [id],
   );
   assert.equal((await readAll('/v1/withdrawals?status=pending', 2)).items.length, items.length - 1);
+  assert.deepEqual(
+    (await api.ask('GET', '/v1/withdrawals?external_id=e3')).body.items.map(
+      (item: { external_id: string }) => item.external_id,
+    ),
+    ['e3'],
+  );
+  assert.deepEqual((await api.ask('GET', '/v1/withdrawals?external_id=e3', { key: api.otherKey })).body.items, []);
+  assert.equal((await readAll('/v1/withdrawals?external_id=none', 1)).items.length, 0);
   assert.equal((await readAll(`/v1/events?subject=${id}`, 1)).items.length, 2);
   assert.equal((await readAll('/v1/events?type=withdrawal.cancelled', 1)).items.length, 1);
   assert.equal((await readAll('/v1/addresses?user_ref=u1', 1)).items.length, 1);

@@ -121,6 +121,7 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
       const rows = await listWithdrawals(deps.pool, name.partnerId, {
         before: place === null ? null : { at: place[0] ?? '', id: place[1] ?? '' },
         status: request.query.status ?? null,
+        externalId: request.query.external_id ?? null,
         limit: limit + 1,
       });
       return toPage(

@@ -118,8 +118,9 @@ join payonce.withdrawal_states v on v.id = w.id
 where w.partner_id = $1
   and ($2::timestamptz is null or (w.requested_at, w.id) < ($2::timestamptz, $3::text))
   and ($4::text is null or v.status = $4::text)
+  and ($5::text is null or w.external_id = $5::text)
 order by w.requested_at desc, w.id desc
-limit $5`;
+limit $6`;
 
 export type WithStatus = Withdrawal & { readonly status: string; readonly effectId: bigint };
 
@@ -138,13 +139,14 @@ export async function readWithdrawal(query: Query, partnerId: string, id: string
 export async function listWithdrawals(
   query: Query,
   partnerId: string,
-  page: { before: { at: string; id: string } | null; status: string | null; limit: number },
+  page: { before: { at: string; id: string } | null; status: string | null; externalId: string | null; limit: number },
 ): Promise<(WithStatus & { readonly place: string })[]> {
   const { rows } = await query.query(LIST, [
     partnerId,
     page.before?.at ?? null,
     page.before?.id ?? null,
     page.status,
+    page.externalId,
     page.limit,
   ]);
   return rows.map((row) => ({
