@@ -226,20 +226,35 @@ from payonce.partners
 where id = $1
 for no key update`;
 
+const SAME_ENDPOINT = `select ${ENDPOINT_COLUMNS}
+from payonce.endpoints
+where partner_id = $1
+  and url = $2
+  and disabled_at is null
+order by id
+limit 1`;
+
 const ADD_ENDPOINT = `insert into payonce.endpoints (id, partner_id, url)
 select $1, $2, $3
 where (select count(*) from payonce.endpoints where partner_id = $2 and disabled_at is null) < $4
 returning ${ENDPOINT_COLUMNS}`;
 
-/** Null: the partner has as many as it may have. */
+export type Added =
+  | { readonly outcome: 'added' | 'exists'; readonly endpoint: Endpoint }
+  /** The partner has as many as it may have. */
+  | { readonly outcome: 'full' };
+
+/** `exists`: this URL has one that is enabled; a second would send every event there twice. */
 export async function addEndpoint(
   tx: Tx,
   endpoint: { id: string; partnerId: string; url: string },
   endpointsMax: number,
-): Promise<Endpoint | null> {
+): Promise<Added> {
   await tx.query(LOCK_PARTNER, [endpoint.partnerId]);
+  const [same] = (await tx.query(SAME_ENDPOINT, [endpoint.partnerId, endpoint.url])).rows;
+  if (same !== undefined) return { outcome: 'exists', endpoint: toEndpoint(same) };
   const [row] = (await tx.query(ADD_ENDPOINT, [endpoint.id, endpoint.partnerId, endpoint.url, endpointsMax])).rows;
-  return row === undefined ? null : toEndpoint(row);
+  return row === undefined ? { outcome: 'full' } : { outcome: 'added', endpoint: toEndpoint(row) };
 }
 
 /** The reason by which a deleted endpoint is known; the row stays, for the deliveries that name it. */

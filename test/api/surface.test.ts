@@ -58,11 +58,25 @@ test('an endpoint must be a public https URL, and there are ten at most', async 
     const answer = await api.ask('POST', '/v1/endpoints', { body: { url } });
     assert.deepEqual([answer.status, answer.body.pointer, answer.body.got], [400, '/url', url]);
   }
-  const url = 'https://many.partner.example/';
-  const answers = await Promise.all(
-    Array.from({ length: 12 }, () => api.ask('POST', '/v1/endpoints', { key: api.otherKey, body: { url } })),
-  );
+  const add = (url: string) => api.ask('POST', '/v1/endpoints', { key: api.otherKey, body: { url } });
+  const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => add(`https://many.partner.example/${n}`)));
   assert.equal(answers.filter((one) => one.status === 201).length, 10);
+});
+
+test('a URL that has an endpoint keeps it: asked for again, at once or later, it is that one without its secret', async () => {
+  const add = () => api.ask('POST', '/v1/endpoints', { body: { url: 'https://twice.partner.example/in' } });
+  const answers = await Promise.all(Array.from({ length: 5 }, add));
+  const made = answers.filter((one) => one.status === 201);
+  assert.equal(made.length, 1);
+  for (const one of [...answers.filter((answer) => answer.status === 200), await add()]) {
+    const { secret, ...same } = made[0]?.body ?? {};
+    assert.deepEqual([one.status, one.body], [200, same]);
+    assert.ok(!one.text.includes(String(secret)));
+  }
+  await api.ask('DELETE', `/v1/endpoints/${String(made[0]?.body.id)}`);
+  const anew = await add();
+  assert.equal(anew.status, 201, 'a deleted one does not come back');
+  await api.ask('DELETE', `/v1/endpoints/${String(anew.body.id)}`);
 });
 
 test('an inbound event is answered 2xx once it is stored, whatever is in it (case D5)', async () => {

@@ -107,9 +107,14 @@ export function endpointRoutes(app: Routes, deps: ApiDeps): void {
         tags,
         operationId: 'createEndpoint',
         summary: 'Have events sent to a URL of yours',
-        description: 'The secret is shown here once. Signatures are Standard Webhooks.',
+        description:
+          'The secret is shown here once. Signatures are Standard Webhooks. A URL that has an endpoint keeps it: that one is answered, without its secret.',
         body: schemas.NewEndpoint,
-        response: { 201: schemas.EndpointMade, ...schemas.problems },
+        response: {
+          201: { ...schemas.EndpointMade, description: 'Made; the secret is shown this once' },
+          200: { ...schemas.EndpointItem, description: 'The endpoint that this URL already has' },
+          ...schemas.problems,
+        },
       },
     },
     async (request, reply) => {
@@ -124,16 +129,16 @@ export function endpointRoutes(app: Routes, deps: ApiDeps): void {
           expected: 'an https:// URL with a host name of the public internet',
         });
       const id = deps.makeId('ep');
-      const endpoint = await deps.pool.tx('add endpoint', (tx) =>
-        addEndpoint(tx, { id, partnerId, url }, ENDPOINTS_MAX),
-      );
-      if (endpoint === null)
+      const added = await deps.pool.tx('add endpoint', (tx) => addEndpoint(tx, { id, partnerId, url }, ENDPOINTS_MAX));
+      if (added.outcome === 'full')
         throw new PayonceError('PO_REQUEST_INVALID', {
           detail: 'You have as many endpoints as you may have',
           pointer: '/url',
           got: `${ENDPOINTS_MAX} endpoints and this one`,
           expected: `at most ${ENDPOINTS_MAX}; delete one first`,
         });
+      const { endpoint } = added;
+      if (added.outcome === 'exists') return reply.code(200).send(toEndpointView(endpoint));
       const secret = deriveEndpointSecret(deps.webhooks.masterSecret, endpoint.id, endpoint.secretVersion);
       return reply.code(201).send({ ...toEndpointView(endpoint), secret });
     },
