@@ -3,7 +3,7 @@
  *
  * A caller that repeats a payment after silence reads `money_state` to decide whether it may pay another way. A refusal
  * that was given before the idempotency key was looked up (a revoked key, the rate limit, no database) knows nothing of
- * what the same key did earlier: it says `unknown`, whatever the table says of a first request.
+ * what the same key did earlier: it says `unknown`, whatever the table says of a first request. A GET moves nothing and has no key: it speaks of neither.
  */
 import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
 import { sqlState } from '../db/pool.ts';
@@ -27,22 +27,77 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
   return reply.code(problem.status).type(PROBLEM_TYPE).send(inOrder(problem));
 }
 
-/** A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. */
+/**
+ * A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. Where
+ * the table says nothing of the money, nothing may be concluded.
+ */
 function inOrder(problem: Problem): Problem {
-  const { type, title, status, code, detail, hint, pointer, got, expected, resource, money_state } = problem;
+  const { type, title, status, code, hint, pointer, got, expected, resource, money_state } = problem;
+  const detail = inOneSentence(problem);
   const named = resource === undefined ? undefined : { type: resource.type, id: resource.id };
   const fields = { type, title, status, code, detail, hint, pointer, got, expected, resource: named, money_state };
   return fields as Problem;
 }
 
-/** The boundary: whatever was thrown becomes an answer that shows nothing of the inside. */
+const REFUSES_A_VALUE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PO_REQUEST_INVALID',
+  'PO_KEY_MISSING',
+  'PO_KEY_INVALID',
+  'PO_AMOUNT_INVALID',
+  'PO_AMOUNT_OUT_OF_LIMITS',
+  'PO_DAY_LIMIT',
+  'PO_ASSET_UNKNOWN',
+  'PO_ADDRESS_INVALID',
+]);
+
+/** Many clients show `detail` and nothing else: it says what was got and expected as well, unless it does already. */
+function inOneSentence({ code, detail, got, expected }: Problem): string {
+  if (!REFUSES_A_VALUE.has(code) || expected === undefined || detail.includes(expected)) return detail;
+  if (got === undefined || got === NOTHING || detail.includes(got)) return `${detail}: expected ${expected}`;
+  return `${detail}: got ${NO_TEXT.test(got) ? got : JSON.stringify(got)}, expected ${expected}`;
+}
+
+/** Where the table's hint speaks of a key or of a payment, a read needs another one. */
+const READ_HINTS: Partial<Record<ErrorCode, string>> = {
+  PO_REQUEST_INVALID: 'Correct the named field and ask again.',
+  PO_RATE_LIMITED: 'Wait for the time in Retry-After, then ask again.',
+  PO_DB_COMMIT_UNKNOWN: 'Ask again in a moment.',
+  PO_DB_UNAVAILABLE: 'Ask again in a moment.',
+  PO_INTERNAL: 'Ask again in a moment; if it stays, tell us the x-request-id of the answer.',
+};
+
+function forARead({ money_state: _none, ...problem }: Problem): Problem {
+  return { ...problem, hint: READ_HINTS[problem.code] ?? problem.hint };
+}
+
+/**
+ * The boundary: whatever was thrown becomes an answer that shows nothing of the inside. It never throws itself: what the
+ * framework would then say is no problem+json and says nothing of the money.
+ */
 export function answerError(deps: Pick<ApiDeps, 'log' | 'fatal'>, error: unknown, request: FastifyRequest): Problem {
+  try {
+    return judgeError(deps, error, request);
+  } catch (fault) {
+    tellOf(deps, request, fault);
+    return toProblem('PO_INTERNAL');
+  }
+}
+
+function judgeError(deps: Pick<ApiDeps, 'log' | 'fatal'>, error: unknown, request: FastifyRequest): Problem {
+  if (error instanceof InvariantBroken) deps.fatal?.(error);
   const { code, facts } = toRefusal(error);
   const problem = toProblem(code, request.headers['idempotency-key'] !== undefined ? beforeTheKey(code, facts) : facts);
   if (problem.status >= 500)
     deps.log.error({ request_id: request.id, code, err: facts.internal ?? error }, problem.title);
-  if (error instanceof InvariantBroken) deps.fatal?.(error);
   return problem;
+}
+
+function tellOf(deps: Pick<ApiDeps, 'log'>, request: FastifyRequest, fault: unknown): void {
+  try {
+    deps.log.error({ request_id: request.id, err: fault }, 'an error could not be judged');
+  } catch {
+    // The log is what failed, and the caller waits for its answer.
+  }
 }
 
 interface Refusal {
@@ -114,20 +169,26 @@ function validationRefusal(fault: FastifySchemaValidationError, context: string)
   if (fault.keyword === 'required') {
     const expected = schema.properties?.[named ?? '']?.description ?? 'a value';
     const code = pointer === '/amount' ? 'PO_AMOUNT_INVALID' : 'PO_REQUEST_INVALID';
-    return { code, facts: { detail: `"${named ?? ''}" is missing`, pointer, got: 'nothing', expected } };
+    return { code, facts: { detail: `"${named ?? ''}" is missing`, pointer, got: NOTHING, expected } };
   }
   if (pointer === '/amount')
     return { code: 'PO_AMOUNT_INVALID', facts: { pointer, got: toGot(value), expected: amountExpected(value) } };
-  if (pointer === '/query/limit')
-    return {
-      code: 'PO_REQUEST_INVALID',
-      facts: { pointer, got: toGot(value), expected: `a whole number from 1 to ${PAGE_ITEMS_MAX}` },
-    };
-  const expected =
-    schema.enum === undefined
-      ? (schema.description ?? fault.message ?? 'another value')
-      : `one of ${schema.enum.join(', ')}`;
-  return { code: 'PO_REQUEST_INVALID', facts: { pointer, got: toGot(value), expected } };
+  if (pointer === '') return { code: 'PO_REQUEST_INVALID', facts: bodyFacts(value) };
+  const detail = `"${toShown(fault.instancePath.slice(1))}" is not valid`;
+  return { code: 'PO_REQUEST_INVALID', facts: { detail, pointer, got: toGot(value), expected: expectedOf() } };
+
+  function expectedOf(): string {
+    if (pointer === '/query/limit') return `a whole number from 1 to ${PAGE_ITEMS_MAX}`;
+    if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+    return schema.description ?? fault.message ?? 'another value';
+  }
+}
+
+function bodyFacts(value: unknown): ErrorFacts {
+  const expected = 'a JSON object';
+  if (value === undefined || value === null)
+    return { detail: 'The body is empty', pointer: '', got: NOTHING, expected };
+  return { detail: 'The body is not an object', pointer: '', got: toGot(value), expected };
 }
 
 interface JsonSchema {
@@ -152,13 +213,21 @@ function beforeTheKey(code: ErrorCode, facts: ErrorFacts): ErrorFacts {
   }
 }
 
-function toPointerPart(name: string): string {
+export function toPointerPart(name: string): string {
   return toShown(name.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 
-/** A value as JSON text, cut. Bodies of this API carry no secrets; headers are never shown but the idempotency key. */
+const NOTHING = 'nothing';
+/** A `got` that is no text of the caller's. */
+const NO_TEXT = /^(?:nothing$|null$|the (?:number|boolean|array|object) )/;
+
+/** What was got, cut: a text as it is, anything else by its kind and JSON. Bodies of this API carry no secrets; headers
+ *  are never shown but the idempotency key. */
 export function toGot(value: unknown): string {
-  return toShown(value === undefined ? 'nothing' : (JSON.stringify(value) ?? typeof value));
+  if (value === undefined) return NOTHING;
+  if (value === null) return 'null';
+  if (typeof value === 'string') return toShown(value);
+  return toShown(`the ${Array.isArray(value) ? 'array' : typeof value} ${JSON.stringify(value) ?? ''}`);
 }
 
 function toShown(text: string): string {

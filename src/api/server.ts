@@ -11,14 +11,15 @@
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { PayonceError, toProblem } from '../kernel/errors.ts';
 import { toBase32 } from '../kernel/ids.ts';
 import { BODY_BYTES_MAX } from '../kernel/limits.ts';
 import { callerOf, makeAuthenticate } from './auth.ts';
 import type { ApiDeps } from './deps.ts';
+import { assertUtf8, readJson } from './json.ts';
 import { makeKeyReader } from './keys.ts';
-import { REQUEST_TIMEOUT_MS, REQUESTS_PER_MINUTE_MAX } from './limits.ts';
+import { GOT_CHARACTERS_MAX, REQUEST_TIMEOUT_MS, REQUESTS_PER_MINUTE_MAX } from './limits.ts';
 import { makeFindAsset } from './look-ups.ts';
 import { makeMetrics } from './metrics.ts';
 import { answerError, PROBLEM_TYPE, sendProblem } from './problems.ts';
@@ -72,7 +73,7 @@ export async function makeApi(deps: ApiDeps): Promise<FastifyInstance> {
   // Answers are written as they are: a serializer that fails or drops fields would turn a stored payment into an error.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   app.setErrorHandler((error, request, reply) => sendProblem(reply, answerError(deps, error, request)));
-  app.setNotFoundHandler((_request, reply) => sendProblem(reply, toProblem('PO_NOT_FOUND')));
+  answerUnknownRoutes(app);
   readJsonStrictly(app);
 
   const metrics = makeMetrics(deps);
@@ -137,23 +138,35 @@ async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
   endpointRoutes(app, deps);
 }
 
-/** JSON and nothing else; bytes that are no UTF-8 are refused, since a replaced character is another reference. What a
- *  parser must fear (`__proto__`, fields unheard of) the closed schemas refuse by name. */
+/** A path that exists under other methods is told apart from one that does not; neither says whose ids exist. */
+function answerUnknownRoutes(app: FastifyInstance): void {
+  const routes: { pattern: RegExp; methods: readonly string[] }[] = [];
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`);
+    routes.push({ pattern, methods: [method].flat() });
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const [path = ''] = request.url.split('?', 1);
+    const methods = routes.filter((route) => route.pattern.test(path)).flatMap((route) => route.methods);
+    const said = `${request.method} ${path.slice(0, GOT_CHARACTERS_MAX)}`;
+    if (methods.length > 0) {
+      reply.header('allow', methods.join(', '));
+      const detail = `There is no ${said}; this path has ${methods.join(' and ')}`;
+      return sendProblem(reply, toProblem('PO_METHOD_UNKNOWN', { detail }));
+    }
+    const problem = toProblem('PO_NOT_FOUND', { detail: `There is no route ${said}` });
+    return sendProblem(reply, { ...problem, hint: 'GET /openapi.json lists every route.' });
+  });
+}
+
+/** JSON and nothing else. */
 function readJsonStrictly(app: FastifyInstance): void {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: unknown, bytes: Buffer) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
     // A client that always names a media type sends it with a cancel too, which has no body.
     if (bytes.length === 0) return undefined;
-    try {
-      return JSON.parse(decoder.decode(bytes)) as unknown;
-    } catch {
-      throw new PayonceError('PO_REQUEST_INVALID', {
-        detail: 'The body cannot be read as JSON',
-        pointer: '',
-        expected: 'one JSON object in UTF-8',
-      });
-    }
+    assertUtf8(request.headers['content-type'] ?? '');
+    return readJson(bytes);
   });
 }
 

@@ -57,6 +57,11 @@ export const ERRORS = {
     moneyState: 'not_sent',
   },
   PO_NOT_FOUND: { status: 404, title: 'There is no such thing', hint: 'Check the id; you see only what is yours.' },
+  PO_METHOD_UNKNOWN: {
+    status: 405,
+    title: 'This path has no such method',
+    hint: 'The Allow header names those that it has; GET /openapi.json lists every route.',
+  },
   PO_KEY_MISSING: {
     status: 400,
     title: 'Idempotency-Key is missing',

@@ -62,12 +62,12 @@ const key = (what: string, ask: Ask, code: string): Wrong => ({
 
 const strict = /no sign, exponent, blank or leading zero/;
 const AMOUNTS: Wrong[] = [
-  amount(1.5, '1.5', /decimal string/),
-  amount(1e-7, '1e-7', /decimal string/),
-  amount(1e21, '1e+21', /decimal string/),
+  amount(1.5, 'the number 1.5', /decimal string/),
+  amount(1e-7, 'the number 1e-7', /decimal string/),
+  amount(1e21, 'the number 1e+21', /decimal string/),
   amount(null, 'null', /decimal string/),
   ...['1e-7', '+1', ' 1', '1 ', '01', '1.', '.5', 'NaN', '-0', '-1', '１００', '1,5', '0x10', '', '1e21', '1\n'].map(
-    (text) => amount(text, JSON.stringify(text), strict),
+    (text) => amount(text, text, strict),
   ),
   amount('0', '0', /more than zero/),
   amount('0.000000', '0.000000', /more than zero/),
@@ -250,6 +250,37 @@ test('a name that fits two assets names none', async () => {
   assert.equal(byId.status, 200);
 });
 
+test('the detail alone says what was got and what was expected', async () => {
+  const details: [Record<string, unknown>, RegExp][] = [
+    [{ amount: '01' }, /^The amount is not valid: got "01", expected /],
+    [{ amount: 1.5 }, /^The amount is not valid: got the number 1\.5, expected a decimal string/],
+    [{ amount: undefined }, /^"amount" is missing: expected a decimal string/],
+    [{ amount: '0' }, /^The amount is not valid: got "0", expected more than zero$/],
+    [{ amuont: '1' }, /^There is no field "amuont": expected only asset, amount/],
+    [{ purpose: 'gift' }, /^"purpose" is not valid: got "gift", expected one of customer, settlement, self$/],
+    [{ asset: 'NOPE' }, /^The asset is not known: got "NOPE", expected the code or id of one asset$/],
+    [{ amount: '9999999' }, /^The amount is outside the limits: got "9999999", expected from 0\.000001 to 1000000$/],
+  ];
+  for (const [fields, detail] of details) assert.match((await api.pay(fields)).body.detail, detail);
+  const empty = await api.ask('POST', '/v1/withdrawals', { idempotencyKey: 'no-body' });
+  assert.equal(empty.body.detail, 'The body is empty: expected a JSON object', empty.text);
+  const list = await api.pay({}, { raw: '[]', idempotencyKey: 'list' });
+  assert.equal(list.body.detail, 'The body is not an object: got the array [], expected a JSON object');
+});
+
+test('a read that is refused speaks of no key and of no money', async () => {
+  for (const [path, key] of [
+    ['/v1/withdrawals?limit=0', undefined],
+    ['/v1/withdrawals', null],
+    ['/v1/withdrawals', 'pk_test_wrong'],
+    ['/v1/entries?asset=NOPE', undefined],
+  ] as const) {
+    const { body } = await api.ask('GET', path, key === undefined ? {} : { key });
+    assert.equal(body.money_state, undefined, path);
+    assert.doesNotMatch(body.hint, /same key/);
+  }
+});
+
 test('a query is held to its schema: unknown fields, limits and cursors that are not ours', async () => {
   const table: [string, string][] = [
     ['/v1/withdrawals?limit=0', '/query/limit'],
@@ -271,8 +302,12 @@ test('a query is held to its schema: unknown fields, limits and cursors that are
 });
 
 test('an unknown route, another method and a broken path are problems too', async () => {
-  assert.equal((await api.ask('GET', '/v1/nothing')).body.code, 'PO_NOT_FOUND');
-  assert.equal((await api.ask('PUT', '/v1/withdrawals')).body.code, 'PO_NOT_FOUND');
+  const nothing = (await api.ask('GET', '/v1/nothing?x=1')).body;
+  assert.deepEqual([nothing.code, nothing.detail], ['PO_NOT_FOUND', 'There is no route GET /v1/nothing']);
+  assert.match(nothing.hint, /openapi\.json/);
+  const put = await api.ask('PUT', '/v1/withdrawals');
+  assert.deepEqual([put.status, put.body.code, put.headers['allow']], [405, 'PO_METHOD_UNKNOWN', 'POST, GET']);
+  assert.equal((await api.ask('DELETE', '/v1/withdrawals/wd_1')).headers['allow'], 'GET');
   assert.equal((await api.ask('GET', '/v1/withdrawals/%E0%A4%A')).status, 400);
   assert.equal((await api.ask('GET', `/v1/withdrawals/${'x'.repeat(500)}`)).body.code, 'PO_NOT_FOUND');
   assert.equal((await api.ask('GET', '/v1/withdrawals/wd_%00')).body.code, 'PO_NOT_FOUND');

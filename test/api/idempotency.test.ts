@@ -114,6 +114,7 @@ test('a refusal is repeated for ever, also when its reason is gone (inv E15)', a
   const first = await api.pay({ amount: '5' }, ask);
   assert.equal(first.status, 422);
   assert.equal(first.body.code, 'PO_INSUFFICIENT_FUNDS');
+  assert.equal(first.body.detail, 'The available balance is 0 USDT; 5 and the fee of 0 need 5');
   assert.equal(first.headers['idempotent-replayed'], undefined);
   await api.world.fund(100_000_000n, api.otherPartnerId);
   const second = await api.pay({ amount: '5' }, ask);
