@@ -24,13 +24,15 @@ export const PROBLEM_TYPE = 'application/problem+json';
 
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer realm="payonce"');
-  return reply.code(problem.status).type(PROBLEM_TYPE).send(inOrder(problem));
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(inOrder(aboutMoney(problem, reply.request)));
 }
 
-/**
- * A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. Where
- * the table says nothing of the money, nothing may be concluded.
- */
+/** Where neither table nor case says what became of the money, nothing may be concluded from a request that can move it. */
+function aboutMoney(problem: Problem, request: FastifyRequest): Problem {
+  return request.method === 'GET' ? problem : { ...problem, money_state: problem.money_state ?? 'unknown' };
+}
+
+/** A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. */
 function inOrder(problem: Problem): Problem {
   const { type, title, status, code, hint, pointer, got, expected, resource, money_state } = problem;
   const detail = inOneSentence(problem);
@@ -89,7 +91,7 @@ function judgeError(deps: Pick<ApiDeps, 'log' | 'fatal'>, error: unknown, reques
   const problem = toProblem(code, request.headers['idempotency-key'] !== undefined ? beforeTheKey(code, facts) : facts);
   if (problem.status >= 500)
     deps.log.error({ request_id: request.id, code, err: facts.internal ?? error }, problem.title);
-  return problem;
+  return request.method === 'GET' ? forARead(problem) : problem;
 }
 
 function tellOf(deps: Pick<ApiDeps, 'log'>, request: FastifyRequest, fault: unknown): void {
