@@ -15,3 +15,5 @@ export const LOOK_UP_ITEMS_MAX = 1_000;
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Two scrapes within this time share one count of the tables. */
 export const GAUGES_AGE_MS_MAX = 1_000;
+/** Levels of objects and lists in a body. The API's own have one; whatever walks a body by recursion is safe at this. */
+export const JSON_DEPTH_MAX = 32;

@@ -24,7 +24,10 @@ export const PROBLEM_TYPE = 'application/problem+json';
 
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer realm="payonce"');
-  return reply.code(problem.status).type(PROBLEM_TYPE).send(inOrder(aboutMoney(problem, reply.request)));
+  return reply
+    .code(problem.status)
+    .type(PROBLEM_TYPE)
+    .send(inOrder(aboutMoney(problem, reply.request)));
 }
 
 /** Where neither table nor case says what became of the money, nothing may be concluded from a request that can move it. */

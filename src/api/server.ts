@@ -18,6 +18,7 @@ import { BODY_BYTES_MAX } from '../kernel/limits.ts';
 import { callerOf, makeAuthenticate } from './auth.ts';
 import type { ApiDeps } from './deps.ts';
 import { assertUtf8, readJson } from './json.ts';
+import { EVENT_TYPES } from './event-types.ts';
 import { makeKeyReader } from './keys.ts';
 import { GOT_CHARACTERS_MAX, REQUEST_TIMEOUT_MS, REQUESTS_PER_MINUTE_MAX } from './limits.ts';
 import { makeFindAsset } from './look-ups.ts';
@@ -31,7 +32,7 @@ import { inboundRoutes } from './routes/inbound.ts';
 import { ledgerRoutes } from './routes/ledger.ts';
 import type { Routes } from './routes/routes.ts';
 import { withdrawalRoutes } from './routes/withdrawals.ts';
-import type { TypeBoxProvider } from './schemas.ts';
+import { PartnerEvent, type TypeBoxProvider } from './schemas.ts';
 
 export type { ApiDeps } from './deps.ts';
 
@@ -162,15 +163,19 @@ function answerUnknownRoutes(app: FastifyInstance): void {
 /** JSON and nothing else. */
 function readJsonStrictly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
-    // A client that always names a media type sends it with a cancel too, which has no body.
-    if (bytes.length === 0) return undefined;
-    assertUtf8(request.headers['content-type'] ?? '');
-    return readJson(bytes);
-  });
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    async (request: FastifyRequest, bytes: Buffer) => {
+      // A client that always names a media type sends it with a cancel too, which has no body.
+      if (bytes.length === 0) return undefined;
+      assertUtf8(request.headers['content-type'] ?? '');
+      return readJson(bytes);
+    },
+  );
 }
 
-function documentOf(deps: ApiDeps): NonNullable<FastifyDynamicSwaggerOptions['openapi']> {
+function documentOf(deps: ApiDeps): Document {
   return {
     openapi: '3.1.0',
     info: {
@@ -183,5 +188,30 @@ function documentOf(deps: ApiDeps): NonNullable<FastifyDynamicSwaggerOptions['op
       securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'pk_test_… or sk_live_…' } },
     },
     security: [{ key: [] }],
+    webhooks: { event: { post: eventWebhook() } },
+  };
+}
+
+type Document = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
+type PathItem = NonNullable<Document['paths']>[string];
+type Operation = NonNullable<NonNullable<PathItem>['post']>;
+
+/** What the courier sends: told here, since no route of ours makes it. */
+function eventWebhook(): Operation {
+  return {
+    operationId: 'event',
+    summary: 'An event is sent to your endpoint',
+    description: `Signed by Standard Webhooks. Types: ${Object.entries(EVENT_TYPES)
+      .map(([type, meaning]) => `\`${type}\`: ${meaning}`)
+      .join('; ')}.`,
+    security: [],
+    parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
+      name,
+      in: 'header',
+      required: true,
+      schema: { type: 'string' },
+    })),
+    requestBody: { required: true, content: { 'application/json': { schema: PartnerEvent } } },
+    responses: { '2XX': { description: 'Received' }, 410: { description: 'Nobody lives here: send no more' } },
   };
 }
