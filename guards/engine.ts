@@ -217,7 +217,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'wallet quarantine (the chain counts more)',
-    file: 'src/engine/advance.ts',
+    file: 'src/engine/survey.ts',
     find: 'one.nonceHead !== null && one.nonceHead > (ours.get(one.signer) ?? 0n)',
     replace: 'one.nonceHead !== null && false',
     test: SENDING,

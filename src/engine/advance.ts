@@ -12,7 +12,6 @@ import * as limits from '../kernel/limits.ts';
 import { raiseAlert } from './alerts.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
-import { quarantineSigners } from './quarantine.ts';
 import type { PlanVerdict, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import type { Pass } from './judge.ts';
@@ -31,6 +30,7 @@ import {
   loadSignerLoad,
   raiseSends,
 } from './store.ts';
+import { surveySigners } from './survey.ts';
 import { loadVariants } from './evidence-store.ts';
 
 /** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
@@ -142,46 +142,6 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
       };
     }),
   );
-}
-
-/** A chain that shows more of a signer's sequence than we gave out: quarantine, before anything new is sealed. */
-async function surveySigners(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<EffectRow[]> {
-  if (rail.survey === undefined || effects.length === 0) return [...effects];
-  const signers = [...new Set(effects.map((effect) => effect.signer))].sort();
-  // Read before the chain is asked: our own seals in between only raise our counter.
-  const surveys = await rail.survey(signers);
-  const { rows } = await deps.pool.query<{ address: string; next_nonce: bigint }>(
-    'select address, next_nonce from payonce.signers where rail = $1 and address = any ($2::text[])',
-    [rail.name, signers],
-  );
-  const ours = new Map(rows.map((row) => [row.address, row.next_nonce]));
-  const strange = surveys.filter((one) => one.nonceHead !== null && one.nonceHead > (ours.get(one.signer) ?? 0n));
-  if (strange.length === 0) return [...effects];
-  const bad = new Set(strange.map((one) => one.signer));
-  await deps.pool.tx('quarantine', async (tx) => {
-    await giveBack(
-      tx,
-      effects
-        .filter((effect) => bad.has(effect.signer))
-        .map((effect) => ({
-          id: effect.id,
-          token: effect.leaseToken,
-          waitMs: limits.BACKOFF_MS_MAX,
-          reason: 'SIGNER_QUARANTINED',
-          counts: false,
-        })),
-    );
-    await quarantineSigners(
-      tx,
-      deps,
-      strange.map((one) => ({
-        rail: rail.name,
-        signer: one.signer,
-        reason: `the chain counts ${one.nonceHead}, we gave out ${ours.get(one.signer) ?? 0n}`,
-      })),
-    );
-  });
-  return effects.filter((effect) => !bad.has(effect.signer));
 }
 
 /** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14). */

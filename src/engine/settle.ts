@@ -96,7 +96,33 @@ export async function settleBatch(
         reason: `nonce ${effect.nonce} was spent by ${objectId ?? 'another transaction'}`,
       })),
   );
+  await quarantineForeign(tx, deps, winners);
   return won;
+}
+
+const OWN = `select hash
+from payonce.effect_variants
+where hash = any ($1::text[])`;
+
+/** Our payload was mined under a signature that we never made: it is our one payment, and somebody else has the key. */
+async function quarantineForeign(tx: Tx, deps: EngineDeps, winners: readonly Verdict[]): Promise<void> {
+  const mined = winners.filter(
+    (one) => one.kind === 'FINAL_SUCCESS' && one.effect.nonce !== null && one.objectId !== null,
+  );
+  if (mined.length === 0) return;
+  const own = new Set(
+    (await tx.query<{ hash: string }>(OWN, [mined.map((one) => one.objectId)])).rows.map((row) => row.hash),
+  );
+  const foreign = mined.filter((one) => !own.has(one.objectId ?? ''));
+  await quarantineSigners(
+    tx,
+    deps,
+    foreign.map(({ effect, objectId }) => ({
+      rail: effect.rail,
+      signer: effect.signer,
+      reason: `${objectId ?? ''} is our payment under a signature that we never made`,
+    })),
+  );
 }
 
 const CLOSE_SUBJECTS = `update payonce.subjects s

@@ -10,6 +10,7 @@ import { watchLongStays } from '../engine/long-stays.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { watchReleasedOnce } from '../engine/look.ts';
 import { reopenOnce } from '../engine/reopen.ts';
+import { recheckSettledOnce } from '../engine/vanished.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Clock } from '../kernel/ports.ts';
@@ -32,6 +33,8 @@ export interface RoleDeps {
 /** Between two scans of a chain with nothing new: well under any block time of a public chain's finality. */
 const SCAN_IDLE_MS = 1_000;
 const LONG_STAY_EVERY_MS = 60_000;
+/** One query while there is no doubt; while there is, the same bytes go out this often. */
+const RECHECK_EVERY_MS = 5_000;
 
 export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
   const loops: Loop[] = [];
@@ -64,6 +67,12 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
         for (const rail of engine.rails.values()) {
           start(`long stays ${rail.name}`, LONG_STAY_EVERY_MS, async () => {
             await watchLongStays(engine, rail);
+            return false;
+          });
+        }
+        for (const rail of engine.rails.values()) {
+          start(`settled again ${rail.name}`, RECHECK_EVERY_MS, async () => {
+            await recheckSettledOnce(engine, rail);
             return false;
           });
         }

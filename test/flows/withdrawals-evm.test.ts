@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { createWithdrawals, type WithdrawalRequest } from '../../src/flows/withdrawals/index.ts';
+import { recheckSettledOnce } from '../../src/engine/vanished.ts';
 import { readWithdrawal } from '../../src/flows/withdrawals/store.ts';
 import { sendAs, transferData, tokenBalance } from '../../sim/evm-send.ts';
 import { assertBooksClean } from '../support/books.ts';
@@ -231,6 +232,8 @@ test('our payload under a foreign hash is our payment (inv E2)', async () => {
   for (let round = 0; round < 3; round += 1) await one.pass();
   assert.equal(await statusOf(one, id), 'confirmed');
   assert.deepEqual(await paidTo(one, to), [1_000_000n]);
+  const signer = await one.pool.query<{ quarantine_reason: string }>('select quarantine_reason from payonce.signers');
+  assert.match(signer.rows[0]?.quarantine_reason ?? '', /signature that we never made/);
   await assertBooksClean(one.pool);
   await one.end();
 });
@@ -373,5 +376,46 @@ test('ten reserved nonces and a node that is down: the gaps are filled by the sa
     Array.from({ length: 10 }, (_, index) => BigInt(index)),
   );
   assert.equal((await one.paid()).length, 10);
+  await finish(one);
+});
+
+test('settled and then taken back by the chain: a case, no new seals, and the same bytes until it is final again (case F5, F7)', async () => {
+  const one = await makeEvmWorld();
+  const { id, to } = await pay(one);
+  await one.pass();
+  await one.anvil.mine(4);
+  await one.pass();
+  assert.equal(await statusOf(one, id), 'confirmed');
+  await one.anvil.rpc('anvil_reorg', [5, []]);
+  const [variant] = await variantsOf(one, id);
+  await one.anvil.rpc('anvil_dropTransaction', [variant?.hash ?? '']);
+  assert.deepEqual(await paidTo(one, to), []);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 0, 'nothing is asked without a reason to doubt');
+  // The scanner, or the next plan, raises the doubt: here the wallet's open nonce lies above the chain's count.
+  const second = await pay(one);
+  await one.pass();
+  await pay(one);
+  await one.pass();
+  assert.equal(
+    (await one.pool.query("select 1 from payonce.alerts where kind = 'chain_went_back' and cleared_at is null"))
+      .rowCount,
+    1,
+  );
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 1);
+  const cases = await one.pool.query<{ kind: string; about: boolean }>(
+    'select kind, effect_id is not null as about from payonce.cases',
+  );
+  assert.deepEqual(cases.rows, [{ kind: 'broken_finality', about: true }]);
+  const rail = await one.pool.query<{ stopped: boolean }>(
+    'select seals_stopped_at is not null as stopped from payonce.rails',
+  );
+  assert.deepEqual(rail.rows, [{ stopped: true }]);
+  await one.anvil.mine(4);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 0);
+  assert.equal((await one.pool.query('select 1 from payonce.cases where closed_at is null')).rowCount, 0);
+  await one.pool.query('update payonce.rails set seals_stopped_at = null, seals_stopped_reason = null');
+  await one.drain();
+  assert.equal(await statusOf(one, second.id), 'confirmed');
+  assert.deepEqual(await paidTo(one, to), [1_000_000n]);
   await finish(one);
 });
