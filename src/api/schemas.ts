@@ -2,6 +2,7 @@
 import type { FastifyTypeProvider } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { PAGE_ITEMS, PAGE_ITEMS_MAX } from '../kernel/limits.ts';
+import { EVENT_TYPE_NAMES } from './event-types.ts';
 import { PROBLEM_TYPE } from './problems.ts';
 
 /** Requests are typed by the schema that they were checked with. */
@@ -201,12 +202,12 @@ export const AssetTermsItem = Type.Object(
 const Subject = Type.Object({ type: anyText, id: anyText }, closed);
 export const PartnerEvent = Type.Object({
   id: Id,
-  type: anyText,
+  type: Type.Enum(EVENT_TYPE_NAMES, { description: 'what happened; docs/webhooks.md says what each means' }),
   api_version: anyText,
   timestamp: Time,
   subject: Subject,
-  sequence: anyText,
-  data: Type.Object({}),
+  sequence: Type.String({ description: 'counts the events of this subject from 1, without gaps' }),
+  data: Type.Object({}, { description: 'the withdrawal or deposit as it was when this happened' }),
 });
 export const CaseItem = Type.Object(
   {

@@ -188,17 +188,15 @@ function documentOf(deps: ApiDeps): Document {
       securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'pk_test_… or sk_live_…' } },
     },
     security: [{ key: [] }],
-    webhooks: { event: { post: eventWebhook() } },
+    webhooks: { event: eventWebhook() },
   };
 }
 
 type Document = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
-type PathItem = NonNullable<Document['paths']>[string];
-type Operation = NonNullable<NonNullable<PathItem>['post']>;
 
 /** What the courier sends: told here, since no route of ours makes it. */
-function eventWebhook(): Operation {
-  return {
+function eventWebhook(): NonNullable<Document['webhooks']>[string] {
+  const post = {
     operationId: 'event',
     summary: 'An event is sent to your endpoint',
     description: `Signed by Standard Webhooks. Types: ${Object.entries(EVENT_TYPES)
@@ -214,4 +212,5 @@ function eventWebhook(): Operation {
     requestBody: { required: true, content: { 'application/json': { schema: PartnerEvent } } },
     responses: { '2XX': { description: 'Received' }, 410: { description: 'Nobody lives here: send no more' } },
   };
+  return { post };
 }

@@ -55,6 +55,7 @@ export interface ApiWorld {
 export interface OpenApi {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
+  webhooks: Record<string, Record<string, Operation>>;
 }
 export interface Operation {
   operationId: string;

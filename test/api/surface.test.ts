@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeApi } from '../../src/api/server.ts';
+import { EVENT_TYPES } from '../../src/api/event-types.ts';
 import { describeProblem, isErrorCode } from '../../src/api/problem-pages.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { ERRORS, InvariantBroken } from '../../src/kernel/errors.ts';
@@ -235,6 +236,8 @@ test('the document is OpenAPI 3.1 and names for every route its refusals and who
         assert.ok('4XX' in operation.responses && '5XX' in operation.responses, path);
     }
   }
+  const webhook = document.webhooks['event']?.['post'];
+  assert.ok(Object.keys(EVENT_TYPES).every((type) => JSON.stringify(webhook).includes(type)));
   assert.ok(!JSON.stringify(document).includes('"number"'), 'no amount is a JSON number anywhere');
 });
 

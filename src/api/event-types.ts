@@ -1,0 +1,20 @@
+/** Every type of event that partners can get, and what it tells. docs/webhooks.md and the OpenAPI document list these; a
+ *  test holds the list to the flows that emit them. A partner ignores types that it does not know: new ones may come. */
+export const EVENT_TYPES = {
+  'withdrawal.created': 'it is stored and its amount and fee are held',
+  'withdrawal.processing': 'it is under way again: its block left the chain, or a no is being waited out',
+  'withdrawal.sent': 'it was seen in a block that is not final yet; nothing is decided by that',
+  'withdrawal.retried': 'a try did not go through and moved nothing; another one follows by itself',
+  'withdrawal.confirmed': 'it moved, finally: amount and fee left your balance',
+  'withdrawal.failed': 'it did not move and will not: what was held is available again',
+  'withdrawal.cancelled': 'it was cancelled before anything left: what was held is available again',
+  'withdrawal.in_review': 'a person looks at it; do not pay another way meanwhile',
+  'withdrawal.reopened': 'after a failure it turned out to have moved; it is held again and will be confirmed',
+  'deposit.detected': 'it was seen on the chain and is not final yet; credit nobody for it',
+  'deposit.credited': 'it is final and in your balance',
+  'deposit.vanished': 'its block left the chain before it was final; it may be detected again',
+  'deposit.reversed': 'a credit was taken back by two people, since the chain broke its own finality',
+} as const;
+
+export type EventType = keyof typeof EVENT_TYPES;
+export const EVENT_TYPE_NAMES = Object.keys(EVENT_TYPES) as EventType[];

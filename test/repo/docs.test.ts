@@ -1,0 +1,88 @@
+/*
+ * Goal: the pages that users follow say what the code does. Method: lists and figures on the pages are compared with the
+ * code's own; code on the pages is run as it stands.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { root } from '../../scripts/copy-tree.ts';
+import { EVENT_TYPES } from '../../src/api/event-types.ts';
+import { DELIVERY_BACKOFF_MS, DELIVERY_TIMEOUT_MS } from '../../src/kernel/limits.ts';
+import { signatureOf } from '../../src/outbox/signature.ts';
+
+const page = (name: string): string => readFileSync(join(root, 'docs', name), 'utf8');
+const source = (path: string): string => readFileSync(join(root, 'src', path), 'utf8');
+/** The n-th fenced block of a language. */
+function block(text: string, language: string, n = 0): string {
+  const found = [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))][n]?.[1];
+  assert.ok(found !== undefined, `no ${language} block ${n}`);
+  return found;
+}
+
+test('the event types of docs/webhooks.md are those of the list, with its words, and those that the flows emit', () => {
+  const rows = [...page('webhooks.md').matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (.*) \|$/gm)];
+  assert.deepEqual(Object.fromEntries(rows.map(([, type, words]) => [type, words])), EVENT_TYPES);
+  const deposits = readdirSync(join(root, 'src/flows/deposits')).map((file) => source(`flows/deposits/${file}`));
+  const statuses = /const STATUS_OF = \{([^}]*)\}/.exec(source('flows/withdrawals/index.ts'))?.[1] ?? '';
+  const emitted = [
+    'withdrawal.created',
+    ...[...statuses.matchAll(/^ {2}(\w+):/gm)].map(([, name]) => `withdrawal.${name}`),
+    ...deposits.flatMap((text) => [...text.matchAll(/'(deposit\.[a-z]+)'/g)].map(([, type]) => type)),
+  ];
+  assert.deepEqual([...new Set(emitted)].sort(), Object.keys(EVENT_TYPES).sort());
+});
+
+test('the schedule of docs/webhooks.md is the one that the courier keeps', () => {
+  const text = page('webhooks.md').replaceAll(/\s+/g, ' ');
+  const inWords = (ms: number): string =>
+    ms >= 3_600_000 ? `${ms / 3_600_000} hours` : ms >= 60_000 ? `${ms / 60_000} minutes` : `${ms / 1_000} seconds`;
+  const pauses = DELIVERY_BACKOFF_MS.slice(1).map(inWords);
+  assert.equal(DELIVERY_BACKOFF_MS[0], 0);
+  assert.ok(text.includes(`at once and then ${pauses.slice(0, -1).join(', ')} and ${pauses.at(-1)} after`), text);
+  const hours = Math.floor(DELIVERY_BACKOFF_MS.reduce((sum, ms) => sum + ms, 0) / 3_600_000);
+  assert.ok(text.includes(`${DELIVERY_BACKOFF_MS.length} attempts in about ${hours} hours`));
+  assert.ok(text.includes(`within ${DELIVERY_TIMEOUT_MS / 1_000} seconds`));
+});
+
+test('the receiver of docs/webhooks.md takes what we sign, once, and nothing else', async () => {
+  const free = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => free.once('listening', resolve));
+  const { port } = free.address() as AddressInfo;
+  await new Promise((resolve) => free.close(resolve));
+  const secret = `whsec_${randomBytes(32).toString('base64')}`;
+  const child = spawn(process.execPath, ['--input-type=module', '-'], {
+    cwd: root,
+    env: { ...process.env, WEBHOOK_SECRET: secret, PORT: String(port) },
+  });
+  let printed = '';
+  child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+  child.stderr.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+  child.stdin.end(block(page('webhooks.md'), 'js'));
+  try {
+    const body = block(page('webhooks.md'), 'json');
+    const post = async (signature?: string): Promise<number> => {
+      const timestamp = Math.floor(Date.now() / 1_000).toString();
+      const headers = {
+        'webhook-id': 'evt_1',
+        'webhook-timestamp': timestamp,
+        'webhook-signature': signature ?? signatureOf(secret, 'evt_1', timestamp, Buffer.from(body)),
+      };
+      return (await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body })).status;
+    };
+    for (let n = 0; n < 100; n += 1) {
+      const answer = await fetch(`http://127.0.0.1:${port}/`).catch(() => null);
+      if (answer !== null) break;
+      await sleep(50);
+    }
+    assert.deepEqual([await post(), await post(), await post('v1,AAAA')], [204, 204, 401], printed);
+    assert.equal(printed.trim(), 'withdrawal.confirmed wd_01kbcdefghjkmnpqrstvwxyz01 confirmed');
+  } finally {
+    child.kill();
+  }
+});
