@@ -195,7 +195,7 @@ function documentOf(deps: ApiDeps): Document {
 type Document = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
 /** What the courier sends: told here, since no route of ours makes it. */
-function eventWebhook(): NonNullable<Document['webhooks']>[string] {
+function eventWebhook() {
   const post = {
     operationId: 'event',
     summary: 'An event is sent to your endpoint',
