@@ -2,7 +2,9 @@
  * A real EVM chain on this machine: the anvil binary, started as a direct child.
  *
  * Promises: `startAnvil` returns only when the chain answers with the asked chain id; the chain never outlives this process,
- * even if this process gets SIGKILL; `stop` waits until the child is gone. Memory stays bounded while blocks go by.
+ * even if this process gets SIGKILL; `stop` waits until the child is gone. Memory stays bounded while blocks go by. With a
+ * state file and a block time the chain is saved after each of our blocks, whole or not at all, before the next is made: a
+ * SIGKILL of everything costs at most what no node had called final yet.
  * Never does: serve a public address (127.0.0.1 only), or stand in for a node with faults; `evm-proxy.ts` does that.
  *
  * Blocks are made by us and not by anvil's own interval: with a block time of a few seconds anvil silently raises its
@@ -12,6 +14,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { pbkdf2Sync } from 'node:crypto';
 import { once } from 'node:events';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,9 +24,14 @@ import { makeRpc, type Rpc } from './json-rpc.ts';
 
 /** From spawn to first answer takes 0.1 to 0.5 s; on a loaded machine more. Shorter would fail healthy starts. */
 const READY_WAIT_MS = 20_000;
-/** Writing the state file at the end takes well under a second for a test chain. */
+/** SIGKILL ends it within milliseconds; on a loaded machine more. */
 const STOP_WAIT_MS = 10_000;
+/** A broken connection is seen before the child's exit, by milliseconds. */
+const EXIT_SEEN_MS = 200;
 const CHAIN_ID = 31_337;
+/** Saving takes 40 ms at block 2,000 and grows with the height; the pause grows with it, so that saving never takes more
+ *  than a fifth of the time. */
+const PAUSE_PER_SAVE = 4;
 /** States kept for reads at past blocks. One costs about 0.1 kB × height in memory: 1,000 at height 4,000 is 0.5 GB. */
 const HISTORY_BLOCKS = 1_000;
 /** The mnemonic every local chain uses: these keys are public, and production refuses them. */
@@ -46,7 +54,8 @@ export type AnvilOptions = {
   readonly balanceEther?: number;
   readonly historyBlocks?: number;
   readonly hardfork?: string;
-  /** Loaded at start when it exists, written at `stop`: blocks, receipts and balances survive; past states do not. */
+  /** Loaded at start when it exists, written after each block of `blockTimeSec` and at `stop`: blocks, receipts and
+   *  balances survive; past states do not. */
   readonly stateFile?: string;
 };
 
@@ -62,15 +71,17 @@ export type Anvil = {
 };
 
 export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
-  const child = spawn(anvilBinary(), toArguments(options), { stdio: ['ignore', 'pipe', 'pipe'] });
-  const release = tieToThisProcess(child, options.stateFile === undefined ? 'KILL' : 'TERM');
+  // A process group of its own: Ctrl-C and a closed terminal are for us, who still need the chain while we drain and save.
+  const child = spawn(anvilBinary(), toArguments(options), { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const release = tieToThisProcess(child);
   try {
     const url = `http://${await listeningAt(child)}`;
     const rpc = makeRpc(url);
     await rpc('anvil_setLoggingEnabled', [false]);
+    if (options.stateFile !== undefined) await load(rpc, options.stateFile);
     return handle(child, release, url, rpc, options);
   } catch (error) {
-    await endChild(child, 'SIGKILL');
+    await endChild(child);
     release();
     throw error;
   }
@@ -99,14 +110,16 @@ function toArguments(options: AnvilOptions): string[] {
   add('--prune-history', options.historyBlocks ?? HISTORY_BLOCKS);
   if (options.balanceEther !== undefined) add('--balance', options.balanceEther);
   if (options.hardfork !== undefined) add('--hardfork', options.hardfork);
-  if (options.stateFile !== undefined) add('--state', options.stateFile);
+  // The state comes back as one request; more than 2 MB of it would be refused after some hours of blocks.
+  if (options.stateFile !== undefined) list.push('--no-request-size-limit');
   if (options.mining === 'ticks' || options.mining === 'manual') list.push('--no-mining');
   return list;
 }
 
 function handle(child: ChildProcess, release: () => void, url: string, rpc: Rpc, options: AnvilOptions): Anvil {
   const ticking = new AbortController();
-  const ticks = options.blockTimeSec === undefined ? undefined : tick(rpc, options.blockTimeSec * 1000, ticking.signal);
+  const { blockTimeSec, stateFile } = options;
+  const ticks = blockTimeSec === undefined ? undefined : tick(rpc, blockTimeSec * 1000, stateFile, ticking.signal);
   return {
     url,
     chainId: options.chainId ?? CHAIN_ID,
@@ -119,22 +132,63 @@ function handle(child: ChildProcess, release: () => void, url: string, rpc: Rpc,
     },
     stop: async () => {
       ticking.abort();
-      await endChild(child, options.stateFile === undefined ? 'SIGKILL' : 'SIGTERM');
-      release();
       await ticks;
+      try {
+        if (stateFile !== undefined && isRunning(child)) await save(rpc, stateFile);
+      } catch (error) {
+        // A chain that was killed at this moment has left what the last block saved.
+        await sleep(EXIT_SEEN_MS, undefined, { ref: false });
+        if (isRunning(child)) throw error;
+      } finally {
+        await endChild(child);
+        release();
+      }
     },
   };
 }
 
 /** Sleeps after its work. Ends by the signal, or when the chain is gone. */
-async function tick(rpc: Rpc, waitMs: number, signal: AbortSignal): Promise<void> {
-  try {
-    for (;;) {
-      await sleep(waitMs, undefined, { signal, ref: false });
+async function tick(rpc: Rpc, waitMs: number, stateFile: string | undefined, signal: AbortSignal): Promise<void> {
+  let pauseMs = waitMs;
+  for (;;) {
+    try {
+      await sleep(pauseMs, undefined, { signal, ref: false });
       await rpc('evm_mine', []);
+    } catch {
+      // Stopped, or the chain was killed under us: there is nothing left to mine on.
+      return;
     }
-  } catch {
-    // Stopped, or the chain was killed under us: there is nothing left to mine on.
+    if (stateFile === undefined) continue;
+    const beganAt = performance.now();
+    // A chain that cannot be saved goes on; whoever starts on the older file has to compare, so it is said.
+    await save(rpc, stateFile).catch((error: unknown) => {
+      if (!signal.aborted) process.emitWarning(`the chain cannot be saved in ${stateFile}: ${String(error)}`);
+    });
+    pauseMs = Math.max(waitMs, PAUSE_PER_SAVE * (performance.now() - beganAt));
+  }
+}
+
+/** The file holds what anvil dumps: packed bytes. Written aside and renamed, so that a kill leaves the old one or the new. */
+async function save(rpc: Rpc, file: string): Promise<void> {
+  const dumped = await rpc('anvil_dumpState', []);
+  if (typeof dumped !== 'string') throw new Error('the chain does not tell its state');
+  const aside = `${file}.unfinished`;
+  await writeFile(aside, Buffer.from(dumped.slice(2), 'hex'), { flush: true });
+  await rename(aside, file);
+}
+
+async function load(rpc: Rpc, file: string): Promise<void> {
+  const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (bytes === null) return;
+  try {
+    await rpc('anvil_loadState', [`0x${bytes.toString('hex')}`]);
+  } catch (error) {
+    throw new Error(`${file} holds no state of a chain that can be loaded: put a copy back, or remove its folder.`, {
+      cause: error,
+    });
   }
 }
 
@@ -153,14 +207,15 @@ export function devAccounts(count: number): DevAccount[] {
  * SIGKILL runs no exit handler, so a tiny shell waits for the end of a pipe that only this process holds open, and then
  * ends the chain. Exit by other means closes the same pipe.
  */
-function tieToThisProcess(child: ChildProcess, signal: 'KILL' | 'TERM'): () => void {
-  const now = (): unknown => child.kill(`SIG${signal}`);
+function tieToThisProcess(child: ChildProcess): () => void {
+  const now = (): unknown => child.kill('SIGKILL');
   process.once('exit', now);
   const watcher =
     process.platform === 'win32' || child.pid === undefined
       ? undefined
-      : spawn('/bin/sh', ['-c', `read _; kill -${signal} "$1"`, 'sh', String(child.pid)], {
+      : spawn('/bin/sh', ['-c', 'read _; kill -KILL "$1"', 'sh', String(child.pid)], {
           stdio: ['pipe', 'ignore', 'ignore'],
+          detached: true,
         });
   watcher?.unref();
   const release = (): void => {
@@ -212,12 +267,15 @@ function forget(child: ChildProcess): void {
   child.unref();
 }
 
-async function endChild(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+function isRunning(child: ChildProcess): boolean {
+  return child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+}
+
+async function endChild(child: ChildProcess): Promise<void> {
+  if (!isRunning(child)) return;
   // While it runs it keeps nobody's process alive; its end is worth waiting for.
   child.ref();
   const gone = once(child, 'exit');
-  child.kill(signal);
-  const patience = sleep(STOP_WAIT_MS, undefined, { ref: false }).then(() => child.kill('SIGKILL'));
-  await Promise.race([gone, patience.then(() => gone)]);
+  child.kill('SIGKILL');
+  await Promise.race([gone, sleep(STOP_WAIT_MS, undefined, { ref: false })]);
 }

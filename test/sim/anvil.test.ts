@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -141,6 +142,32 @@ test('a chain with a state file continues where it was stopped', async () => {
     await first.stop();
     const second = await startAnvil({ stateFile });
     const again = await second.rpc('eth_getTransactionReceipt', [receipt.transactionHash ?? null]);
+    assert.ok(isObject(again));
+    assert.equal(again.blockHash, receipt.blockHash);
+    await second.stop();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('a chain with a state file and a block time goes on from a final block after a SIGKILL, also a big one', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-anvil-'));
+  try {
+    const stateFile = join(folder, 'chain.gz');
+    const first = await startAnvil({ stateFile, mining: 'ticks', blockTimeSec: 0.05 });
+    // More than the 2 MB that a request may have by itself.
+    await first.rpc('anvil_setCode', [account(5).address, `0x${randomBytes(1_500_000).toString('hex')}`]);
+    const hash = await sendAs(first, account(6).privateKey, { to: account(7).address, value: 5n });
+    const receipt = await waitForReceipt(first, hash);
+    const isFinal = async (): Promise<boolean> => {
+      const final = await first.rpc('eth_getBlockByNumber', ['finalized', false]);
+      return isObject(final) && Number(final.number) >= Number(receipt.blockNumber);
+    };
+    while (!(await isFinal())) await sleep(10);
+    process.kill(first.pid, 'SIGKILL');
+    await first.stop();
+    const second = await startAnvil({ stateFile });
+    const again = await second.rpc('eth_getTransactionReceipt', [hash]);
     assert.ok(isObject(again));
     assert.equal(again.blockHash, receipt.blockHash);
     await second.stop();
