@@ -57,8 +57,17 @@ const FIND_ASSETS = `select u.name, a.id, a.code, a.chain, a.decimals
 from unnest($1::text[]) as u (name)
 join payonce.assets a on a.id = u.name or a.code = u.name`;
 
+const TOKEN_ID = /^[^/]+\/erc20:(0x[0-9a-fA-F]{40})$/;
+
+/** A token's id with its contract in lower case, as ids are stored: people copy contracts with their checksum (CAIP-19). */
+function toAssetName(text: string): string {
+  const [, contract = ''] = TOKEN_ID.exec(text) ?? [];
+  return text.slice(0, text.length - contract.length) + contract.toLowerCase();
+}
+
 /** By id or code. A name that fits two assets fits none: money must not go by a guess. */
-export async function findAssets(query: Query, names: readonly string[]): Promise<(Asset | null)[]> {
+export async function findAssets(query: Query, texts: readonly string[]): Promise<(Asset | null)[]> {
+  const names = texts.map(toAssetName);
   const { rows } = await query.query(FIND_ASSETS, [[...new Set(names)]]);
   const byName = Map.groupBy(rows, (row) => toText(row['name'], 'name'));
   return names.map((name) => {

@@ -281,6 +281,24 @@ test('a read that is refused speaks of no key and of no money', async () => {
   }
 });
 
+test('a token is found by its id however its contract is cased, and by no other change of case', async () => {
+  const contract = '0x52908400098527886e0f7030069857d2e4169ee7';
+  const id = `eip155:31337/erc20:${contract}`;
+  await api.world.pool.query(
+    "insert into payonce.assets (id, code, chain, contract, decimals) values ($1, 'CASED', 'eip155:31337', $2, 6)",
+    [id, contract],
+  );
+  const asked = (name: string) => api.ask('GET', `/v1/entries?asset=${encodeURIComponent(name)}`);
+  for (const spelling of [
+    contract,
+    '0x52908400098527886E0F7030069857D2E4169EE7',
+    `0x${contract.slice(2).toUpperCase()}`,
+  ])
+    assert.equal((await asked(`eip155:31337/erc20:${spelling}`)).status, 200, spelling);
+  for (const other of [`EIP155:31337/erc20:${contract}`, `eip155:31337/ERC20:${contract}`, `${id}0`, 'cased'])
+    assert.equal((await asked(other)).body.code, 'PO_ASSET_UNKNOWN', other);
+});
+
 test('a query is held to its schema: unknown fields, limits and cursors that are not ours', async () => {
   const table: [string, string][] = [
     ['/v1/withdrawals?limit=0', '/query/limit'],
