@@ -28,6 +28,7 @@ export type RefusedReason =
   | 'unknown_source'
   | 'too_large'
   | 'no_id'
+  | 'bad_id'
   | 'no_timestamp'
   | 'no_signature'
   | 'stale'
@@ -117,8 +118,9 @@ function judgeArrival(source: Source | undefined, headers: Headers, body: Uint8A
   const externalId = headerOf(headers, 'webhook-id');
   const timestamp = headerOf(headers, 'webhook-timestamp');
   const signatures = headerOf(headers, 'webhook-signature');
+  if (externalId === null) return refused('no_id');
   // A point in the id would let one signed text be read in two ways.
-  if (externalId === null || !ID_SHAPE.test(externalId) || externalId.includes('.')) return refused('no_id');
+  if (!ID_SHAPE.test(externalId) || externalId.includes('.')) return refused('bad_id');
   if (timestamp === null || !/^[1-9]\d{0,11}$/.test(timestamp)) return refused('no_timestamp');
   if (signatures === null) return refused('no_signature');
   if (!isSignedBy(source.secrets, signatures, externalId, timestamp, body)) return refused('wrong_signature');
@@ -138,8 +140,17 @@ function keptHeaders(headers: Headers): Record<string, string> {
 }
 
 /** The HTTP status that a source is answered with. */
-export function statusOf(received: Received): 200 | 401 | 404 | 413 {
+export function statusOf(received: Received): 200 | 400 | 401 | 404 | 413 {
   if (received.kind !== 'refused') return 200;
-  if (received.reason === 'unknown_source') return 404;
-  return received.reason === 'too_large' ? 413 : 401;
+  switch (received.reason) {
+    case 'unknown_source':
+      return 404;
+    case 'too_large':
+      return 413;
+    // The signature may be good: to call it wrong would send its owner after the secret.
+    case 'bad_id':
+      return 400;
+    default:
+      return 401;
+  }
 }

@@ -107,9 +107,13 @@ test('an inbound event is answered 2xx once it is stored, whatever is in it (cas
   const refused = [
     await send('evt-2', body, { 'webhook-signature': 'v1,AAAA' }),
     await send('evt-2', body, { 'webhook-timestamp': '1' }),
-    await send('evt-2', body, { 'webhook-id': 'a.b' }),
   ];
   for (const one of refused) assert.deepEqual([one.status, one.body.code], [401, 'PO_SIGNATURE_INVALID']);
+  for (const id of ['a.b', 'a b', 'x'.repeat(256)]) {
+    const { status, body: problem } = await send(id, body);
+    assert.deepEqual([status, problem.code, problem.pointer], [400, 'PO_REQUEST_INVALID', '/headers/webhook-id']);
+    assert.match(problem.detail, /webhook-id is not valid/);
+  }
   assert.equal((await send('evt-2', body, {}, 'stranger')).status, 404);
   assert.equal((await send('evt-2', 'x'.repeat(300_000))).status, 413);
   assert.deepEqual(await api.countRows(), count);

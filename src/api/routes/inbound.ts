@@ -6,13 +6,15 @@ import { type RefusedReason, statusOf } from '../../inbox/receive.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import { BODY_BYTES_MAX } from '../../kernel/limits.ts';
 import type { ApiDeps } from '../deps.ts';
+import { toGot } from '../problems.ts';
 import * as schemas from '../schemas.ts';
 import type { Routes } from './routes.ts';
 
 const WHY: Record<RefusedReason, string> = {
   unknown_source: 'There is no such source',
   too_large: 'The body is too large',
-  no_id: 'webhook-id is missing, or not 1 to 255 visible characters without a point',
+  no_id: 'webhook-id is missing',
+  bad_id: 'webhook-id is not valid',
   no_timestamp: 'webhook-timestamp is missing, or not a count of seconds',
   no_signature: 'webhook-signature is missing',
   stale: 'webhook-timestamp is too old or ahead',
@@ -46,6 +48,13 @@ export function inboundRoutes(app: Routes, deps: ApiDeps): void {
       switch (statusOf(received)) {
         case 404:
           throw new PayonceError('PO_NOT_FOUND');
+        case 400:
+          throw new PayonceError('PO_REQUEST_INVALID', {
+            detail,
+            pointer: '/headers/webhook-id',
+            got: toGot(request.headers['webhook-id']),
+            expected: '1 to 255 visible ASCII characters without a point',
+          });
         case 413:
           throw new PayonceError('PO_REQUEST_TOO_LARGE', { detail });
         default:
