@@ -102,6 +102,18 @@ test('addresses are canonical inside, checksummed for people, and a broken check
   ]);
 });
 
+test('addresses of the chain’s own code are refused, and the first one after them is not', () => {
+  const at = (number: bigint): string => `0x${number.toString(16).padStart(40, '0')}`;
+  for (const number of [1n, 9n, 0x0an, 0x100n, 0x6fn, 0xffffn]) {
+    const read = readAddress(at(number));
+    assert.equal(read.ok ? '' : read.fault, 'precompile', at(number));
+    assert.match(read.ok ? '' : read.expected, /tokens sent there are lost/);
+  }
+  const zero = readAddress(at(0n));
+  assert.equal(zero.ok ? '' : zero.fault, 'zero_address');
+  for (const number of [0x10000n, 0xa11cen, 1n << 159n]) assert.ok(readAddress(at(number)).ok, at(number));
+});
+
 test('a seal is the same for the same intent and nonce, and reads back', () => {
   const first = sealed().seal;
   assert.deepEqual(first, sealed().seal);

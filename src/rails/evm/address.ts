@@ -4,12 +4,14 @@
  */
 import { checksumAddress } from 'viem';
 
-export type AddressFault = 'not_text' | 'not_address' | 'checksum' | 'zero_address';
+export type AddressFault = 'not_text' | 'not_address' | 'checksum' | 'zero_address' | 'precompile';
 export type ReadAddress =
   | { readonly ok: true; readonly address: string; readonly display: string }
   | { readonly ok: false; readonly fault: AddressFault; readonly expected: string };
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+/** 0x…01 to 0x…ffff: chains keep their built-in contracts there and add to them; nobody has a key to one of these. */
+const PRECOMPILE = /^0x0{36}[0-9a-f]{4}$/;
 
 export function readAddress(text: unknown): ReadAddress {
   if (typeof text !== 'string') {
@@ -32,6 +34,13 @@ export function readAddress(text: unknown): ReadAddress {
       ok: false,
       fault: 'zero_address',
       expected: 'an address that somebody owns; tokens sent to zero are destroyed',
+    };
+  }
+  if (PRECOMPILE.test(address)) {
+    return {
+      ok: false,
+      fault: 'precompile',
+      expected: "an address that somebody owns; this one is the chain's own code, and tokens sent there are lost",
     };
   }
   return { ok: true, address, display };
