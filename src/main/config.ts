@@ -6,78 +6,14 @@
  * reference (`payonce config --reference`, docs/config.md) is printed from the table here.
  */
 import { readFileSync } from 'node:fs';
-import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import type { Static } from 'typebox';
 import { PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Cut, CutMode, PortKind } from '../kernel/ports.ts';
+import { fieldRows, fileFaults } from './config-fields.ts';
+import { type ChainConfig, FileShape } from './config-shape.ts';
 
-const Decimal = Type.String({ pattern: '^(0|[1-9][0-9]*)(\\.[0-9]+)?$' });
-const Units = Type.String({ pattern: '^(0|[1-9][0-9]*)$' });
-const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' });
-
-const Asset = Type.Object(
-  {
-    code: Type.String({ pattern: '^[A-Za-z0-9._-]{1,40}$' }),
-    /** `null`: the chain's own coin. */
-    contract: Type.Union([Address, Type.Null()]),
-    decimals: Type.Integer({ minimum: 0, maximum: 36 }),
-    wallet: Type.Optional(Address),
-    withdrawal: Type.Optional(
-      Type.Object(
-        {
-          min: Decimal,
-          max: Decimal,
-          dayMax: Decimal,
-          feeFlat: Decimal,
-          feeBasisPoints: Type.Integer({ minimum: 0, maximum: 10_000 }),
-        },
-        { additionalProperties: false },
-      ),
-    ),
-    deposit: Type.Optional(
-      Type.Object(
-        { feeFlat: Decimal, feeBasisPoints: Type.Integer({ minimum: 0, maximum: 10_000 }) },
-        { additionalProperties: false },
-      ),
-    ),
-    ownAddress: Type.Optional(Type.Union([Type.Literal('refuse'), Type.Literal('allow_deposit_addresses')])),
-  },
-  { additionalProperties: false },
-);
-
-const Chain = Type.Object(
-  {
-    chainId: Units,
-    genesisHash: Type.Optional(Type.String({ pattern: '^0x[0-9a-f]{64}$' })),
-    nodes: Type.Array(
-      Type.Object(
-        { url: Type.String({ pattern: '^https?://' }), operator: Type.String({ minLength: 1 }) },
-        { additionalProperties: false },
-      ),
-      { minItems: 1 },
-    ),
-    finality: Type.Union([
-      Type.Object({ tag: Type.Literal('finalized') }, { additionalProperties: false }),
-      Type.Object({ depth: Type.Integer({ minimum: 1 }) }, { additionalProperties: false }),
-    ]),
-    feeCapWei: Units,
-    gasLimitCap: Units,
-    /** Operators that must agree on a final block before a deposit is credited. */
-    agreeing: Type.Optional(Type.Integer({ minimum: 1 })),
-    absenceWitnesses: Type.Optional(Type.Integer({ minimum: 1 })),
-    lookEveryMs: Type.Optional(Type.Integer({ minimum: 50 })),
-    resendAfterMs: Type.Optional(Type.Integer({ minimum: 100 })),
-    bumpAfterMs: Type.Optional(Type.Integer({ minimum: 1_000 })),
-    decideWithinMs: Type.Optional(Type.Integer({ minimum: 1_000 })),
-    scanOverlapBlocks: Type.Optional(Type.Integer({ minimum: 1 })),
-    assets: Type.Array(Asset, { minItems: 1 }),
-  },
-  { additionalProperties: false },
-);
-
-const FileShape = Type.Object({ chains: Type.Array(Chain) }, { additionalProperties: false });
-export type ChainConfig = Static<typeof Chain>;
+export type { ChainConfig } from './config-shape.ts';
 
 interface Setting {
   readonly name: string;
@@ -244,9 +180,8 @@ function readFile(path: string | null, faults: string[]): readonly ChainConfig[]
     );
     return [];
   }
-  const found = Value.Errors(FileShape, parsed);
-  for (const fault of found)
-    faults.push(`PAYONCE_CONFIG: ${fault.instancePath === '' ? '/' : fault.instancePath}: ${fault.message}`);
+  const found = fileFaults(FileShape, parsed);
+  faults.push(...found.map((fault) => `PAYONCE_CONFIG: ${fault}`));
   if (found.length > 0) return [];
   const { chains } = parsed as Static<typeof FileShape>;
   const codes = chains.flatMap((chain) => chain.assets.map((asset) => asset.code));
@@ -323,11 +258,13 @@ export function configReference(): string {
     '| --- | --- | --- |',
     ...rows,
     '',
-    'The JSON file named by `PAYONCE_CONFIG`:',
+    '## The file',
     '',
-    '```json',
-    JSON.stringify(FileShape, null, 2),
-    '```',
+    'The JSON file named by `PAYONCE_CONFIG`; a complete one is in [production.md](production.md). Amounts are decimal strings.',
+    '',
+    '| field | meaning | expected | when absent |',
+    '| --- | --- | --- | --- |',
+    ...fieldRows(FileShape),
     '',
   ].join('\n');
 }

@@ -34,7 +34,9 @@ test('all faults of a configuration are told at once, with exit 2', async () => 
       /PAYONCE_TYPO/,
       /PAYONCE_MASTER_SECRET/,
       /PAYONCE_PASSPHRASE/,
-      /\/chains\/0/,
+      /chains\[0\]\.chainId: got "one", expected a whole number as a string/,
+      /chains\[0\]\.nodes: got \[\], expected a list of at least one node/,
+      /chains\[0\]\.assets: got nothing, expected/,
     ])
       assert.match(ran.stderr, part);
     assert.doesNotMatch(ran.stderr, /short-secret/);

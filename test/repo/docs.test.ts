@@ -5,15 +5,17 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../scripts/copy-tree.ts';
 import { EVENT_TYPES } from '../../src/api/event-types.ts';
 import { DELIVERY_BACKOFF_MS, DELIVERY_TIMEOUT_MS } from '../../src/kernel/limits.ts';
+import { readConfig } from '../../src/main/config.ts';
 import { signatureOf } from '../../src/outbox/signature.ts';
 
 const page = (name: string): string => readFileSync(join(root, 'docs', name), 'utf8');
@@ -84,5 +86,43 @@ test('the receiver of docs/webhooks.md takes what we sign, once, and nothing els
     assert.equal(printed.trim(), 'withdrawal.confirmed wd_01kbcdefghjkmnpqrstvwxyz01 confirmed');
   } finally {
     child.kill();
+  }
+});
+
+test('the file of docs/production.md is a configuration, and shows every field that there is', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-docs-'));
+  const file = join(folder, 'chains.json');
+  writeFileSync(file, block(page('production.md'), 'json'));
+  const { chains } = readConfig({ PAYONCE_CONFIG: file });
+  rmSync(folder, { recursive: true });
+  const shown = new Set<string>();
+  const walk = (value: unknown, path: string): void => {
+    if (Array.isArray(value)) for (const one of value) walk(one, `${path}[]`);
+    else if (typeof value === 'object' && value !== null)
+      for (const [name, inner] of Object.entries(value)) {
+        const own = path === '' ? name : `${path}.${name}`;
+        shown.add(own);
+        walk(inner, own);
+      }
+  };
+  walk({ chains }, '');
+  shown.delete('chains[].finality.tag');
+  const fields = [...page('config.md').matchAll(/^\| `(chains[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
+  assert.deepEqual([...shown].sort(), fields.map(([, name]) => name).sort());
+  for (const [, name, , , absent] of fields) {
+    const value = /^\d+$/.test(absent ?? '') ? name?.split('.').at(-1) : undefined;
+    if (value !== undefined) assert.equal(Reflect.get(chains[0] ?? {}, value), Number(absent), name);
+  }
+});
+
+test('the commands of docs/production.md exist', async () => {
+  const commands = [...page('production.md').matchAll(/^payonce ([a-z ]+?)(?= --| alice| bob| par_| +#|$)/gm)];
+  assert.ok(commands.length >= 12);
+  for (const [, words = ''] of commands) {
+    const child = spawn(process.execPath, [join(root, 'bin/payonce.js'), ...words.trim().split(' '), '--help']);
+    let printed = '';
+    child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+    await new Promise((resolve) => child.once('close', resolve));
+    assert.ok(printed.startsWith(`Usage: payonce ${words.trim()} `), `${words}: ${printed}`);
   }
 });
