@@ -702,6 +702,8 @@ create table payonce.scan_cursors (
   constraint scan_cursors_pkey PRIMARY KEY (chain),
   constraint scan_cursors_check CHECK (((halted_at IS NULL) = (halted_reason IS NULL)))
 );
+CREATE TRIGGER scan_cursors_guard BEFORE DELETE OR UPDATE ON payonce.scan_cursors FOR EACH ROW EXECUTE FUNCTION payonce.scan_cursors_guard();
+CREATE TRIGGER scan_cursors_no_truncate BEFORE TRUNCATE ON payonce.scan_cursors FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.scanned_blocks (
   chain text not null,
@@ -711,6 +713,8 @@ create table payonce.scanned_blocks (
   scanned_at timestamp with time zone not null default payonce.now(),
   constraint scanned_blocks_pkey PRIMARY KEY (chain, number)
 );
+CREATE TRIGGER scanned_blocks_guard BEFORE DELETE OR UPDATE ON payonce.scanned_blocks FOR EACH ROW EXECUTE FUNCTION payonce.scanned_blocks_guard();
+CREATE TRIGGER scanned_blocks_no_truncate BEFORE TRUNCATE ON payonce.scanned_blocks FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.settings (
   name text not null,
@@ -1185,6 +1189,11 @@ create view payonce.broken_l5 as
           WHERE n.kind = 'ADJUST'::text AND NOT (EXISTS ( SELECT 1
                    FROM payonce.proposals p
                   WHERE p.id = n.name AND p.approved_by IS NOT NULL))
+        UNION ALL
+         SELECT p.idem_key,
+            'is a key of no known kind'::text
+           FROM payonce.postings p
+          WHERE (split_part(p.idem_key, ':'::text, 1) <> ALL (ARRAY['WDR_CONFIRM'::text, 'WDR_MOVE'::text, 'DEP_CREDIT'::text, 'DEP_FEE'::text, 'DEP_SUSPENSE'::text, 'DEP_MOVE'::text, 'DEP_CLAIM'::text, 'DEP_REVERSAL'::text, 'GAS'::text, 'OVERPAID'::text, 'UNWOUND'::text, 'RETURN'::text, 'ADJUST'::text, 'MIGRATED'::text])) OR p.idem_key !~~ '%:_%'::text
         )
  SELECT 'posting '::text || idem_key AS subject,
     fault AS detail
@@ -2177,6 +2186,30 @@ begin
   raise exception 'append_only: % of % is refused', tg_op, tg_table_name using errcode = 'P0A01', constraint = tg_table_name || '_append_only';
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.scan_cursors_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' or new.chain <> old.chain or (new.next_block < old.next_block and old.halted_at is null) then
+    raise exception 'the scan of % goes back only while it is halted', old.chain using errcode = 'P0C04', constraint = 'scan_cursors_forward';
+  end if;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.scanned_blocks_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select 1 from payonce.scan_cursors c
+    where c.chain = old.chain and c.halted_at is null and old.number between c.next_block - 1000 and c.next_block - 1) then
+    raise exception 'block % of % is booked and kept', old.number, old.chain using errcode = 'P0C05', constraint = 'scanned_blocks_kept';
+  end if;
+  return case tg_op when 'DELETE' then old else new end;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.shifted_now(shift text)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql
@@ -2242,6 +2275,8 @@ grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.refuse_change() to public;
+grant execute on function payonce.scan_cursors_guard() to public;
+grant execute on function payonce.scanned_blocks_guard() to public;
 grant execute on function payonce.shifted_now(text) to public;
 grant execute on function payonce.signers_guard() to public;
 grant execute on function payonce.subjects_guard() to public;

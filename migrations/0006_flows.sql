@@ -200,6 +200,32 @@ create table payonce.scanned_blocks (
   primary key (chain, number)
 );
 
+-- What stands below the cursor is booked. A scan that goes back goes back in a halt that somebody reads, and a block that
+-- was read is forgotten only there, so that another one in its place is seen: deeper than 1000 blocks no chain of ours
+-- goes back, and above the cursor stands the head, which changes.
+create function payonce.scan_cursors_guard() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or new.chain <> old.chain or (new.next_block < old.next_block and old.halted_at is null) then
+    raise exception 'the scan of % goes back only while it is halted', old.chain using errcode = 'P0C04', constraint = 'scan_cursors_forward';
+  end if;
+  return new;
+end $$;
+create trigger scan_cursors_guard before update or delete on payonce.scan_cursors
+  for each row execute function payonce.scan_cursors_guard();
+create function payonce.scanned_blocks_guard() returns trigger
+language plpgsql as $$
+begin
+  if exists (
+    select 1 from payonce.scan_cursors c
+    where c.chain = old.chain and c.halted_at is null and old.number between c.next_block - 1000 and c.next_block - 1) then
+    raise exception 'block % of % is booked and kept', old.number, old.chain using errcode = 'P0C05', constraint = 'scanned_blocks_kept';
+  end if;
+  return case tg_op when 'DELETE' then old else new end;
+end $$;
+create trigger scanned_blocks_guard before update or delete on payonce.scanned_blocks
+  for each row execute function payonce.scanned_blocks_guard();
+
 -- Partner events: built at the transition, in its transaction (D7); the body never changes again.
 create table payonce.events (
   id bigint generated always as identity primary key,
@@ -313,7 +339,7 @@ begin
   foreach kept in array array[
     'partners', 'assets', 'holds', 'subjects', 'signers', 'effects', 'effect_history', 'effect_answers', 'effect_evidence', 'effect_variants',
     'operators', 'cases', 'case_notes', 'proposals', 'returns', 'audit_log', 'audit_head', 'idempotency_keys', 'addresses', 'withdrawals',
-    'day_totals', 'chain_transfers', 'deposits', 'events', 'endpoints', 'deliveries', 'inbox'] loop
+    'day_totals', 'chain_transfers', 'deposits', 'scan_cursors', 'scanned_blocks', 'events', 'endpoints', 'deliveries', 'inbox'] loop
     execute format(
       'create trigger %I before truncate on payonce.%I for each statement execute function payonce.refuse_change()', kept || '_no_truncate', kept);
   end loop;

@@ -72,7 +72,8 @@ where e.balance_after < a.floor
   and not exists (
     select 1 from payonce.holds h where h.account_id = e.account_id and h.key like '%:reopened:%');
 
--- L5: a posting's key names an existing object whose amount, asset and account agree. Keys of no known kind are not judged.
+-- L5: a posting's key names an existing object whose amount, asset and account agree. MIGRATED names what is not here. The kinds are
+-- those of src/kernel/ids.ts; a key of another one was booked by nobody of ours.
 create view payonce.broken_l5 (subject, detail) as
 with lines as (
   select e.posting_id, min(e.asset_id) as asset_id, count(distinct e.asset_id) as assets, max(abs(e.amount)) as largest,
@@ -139,6 +140,13 @@ judged as (
   select n.idem_key, 'names no proposal of two persons'
   from named n
   where n.kind = 'ADJUST' and not exists (select 1 from payonce.proposals p where p.id = n.name and p.approved_by is not null)
+  union all
+  select p.idem_key, 'is a key of no known kind'
+  from payonce.postings p
+  where split_part(p.idem_key, ':', 1) not in (
+    'WDR_CONFIRM', 'WDR_MOVE', 'DEP_CREDIT', 'DEP_FEE', 'DEP_SUSPENSE', 'DEP_MOVE', 'DEP_CLAIM', 'DEP_REVERSAL', 'GAS', 'OVERPAID',
+    'UNWOUND', 'RETURN', 'ADJUST', 'MIGRATED')
+     or p.idem_key not like '%:_%'
 )
 select 'posting ' || idem_key, fault from judged where fault is not null;
 

@@ -12,6 +12,7 @@ import type { Query } from '../../src/db/pool.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
+import { postingKey } from '../../src/kernel/ids.ts';
 import { assertBooksClean, findBreaches } from '../support/books.ts';
 import { makeWorld, type World } from '../support/world.ts';
 
@@ -77,6 +78,17 @@ test('every invariant has its view and its breach (inv L1-L8, E3, E5, E6, E8-E11
   assert.deepEqual(Object.keys(BREACHES), Object.keys(INVARIANTS));
 });
 
+test('the posting keys that L5 knows are those of the one table of keys (inv L5)', async () => {
+  const { rows } = await client.query<{ sql: string }>("select pg_get_viewdef('payonce.broken_l5'::regclass) as sql");
+  const [, list = ''] = /<> ALL \(ARRAY\[(['A-Z_, :a-z]*)\]\)/.exec(rows[0]?.sql ?? '') ?? [];
+  const known = [...list.matchAll(/'([A-Z_]+)'/g)].map(([, kind]) => kind);
+  const made = Object.values(postingKey).map((make) => {
+    const key = (make as (...parts: unknown[]) => string)('1', '2');
+    return key.slice(0, key.indexOf(':'));
+  });
+  assert.deepEqual(known.toSorted(), [...new Set(made)].toSorted());
+});
+
 const EVIDENCE =
   'insert into payonce.effect_evidence (id, effect_id, kind, rank, source, operator, detail, send_number, lease_token, at) overriding system value select';
 const TRANSFER = `insert into payonce.chain_transfers (chain, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason, final_at)
@@ -114,6 +126,8 @@ const BREACHES: Record<InvariantName, [sql: string, said: RegExp][]> = {
       "update payonce.postings set effect_id = null where idem_key like 'WDR_CONFIRM:%'",
       /no effect of this withdrawal/,
     ],
+    ["update payonce.postings set idem_key = 'WDR_CONFIRMED:1' where idem_key like 'WDR_CONFIRM:%'", /no known kind/],
+    ["insert into payonce.postings (idem_key, reference) values ('MIGRATED', '')", /no known kind/],
   ],
   L6: [
     ["update payonce.holds set state = 'voided', ended_at = now() where state = 'open'", /but its hold .* is voided/],

@@ -592,11 +592,36 @@ test('an event’s body and place never change (case D7, inv N2)', async () => {
   await scene.refusedBy('events_append_only', 'delete from payonce.events');
 });
 
+test('the scan goes back only while it is halted, and a block that was booked is forgotten only there', async () => {
+  const back = "update payonce.scan_cursors set next_block = next_block - 1 where chain = 'chain'";
+  const halt = "update payonce.scan_cursors set halted_at = now(), halted_reason = 'finality_broken: x'";
+  const drop = 'delete from payonce.scanned_blocks where number = $1';
+  await scene.psql.query("insert into payonce.scan_cursors (chain, next_block) values ('chain', 5000)");
+  await scene.psql.query(
+    `insert into payonce.scanned_blocks (chain, number, hash, parent_hash)
+     select 'chain', n, '0x' || n, '' from unnest(array[3999, 4000, 4999, 5000]) as n`,
+  );
+  await scene.psql.query("update payonce.scan_cursors set next_block = 5000 where chain = 'chain'");
+  await scene.refusedBy('scan_cursors_forward', back);
+  await scene.refusedBy('scan_cursors_forward', "update payonce.scan_cursors set chain = 'another'");
+  await scene.refusedBy('scan_cursors_forward', 'delete from payonce.scan_cursors');
+  for (const kept of [4000, 4999]) await scene.refusedBy('scanned_blocks_kept', drop, [kept]);
+  await scene.refusedBy(
+    'scanned_blocks_kept',
+    "update payonce.scanned_blocks set hash = '0xother' where number = 4999",
+  );
+  for (const free of [3999, 5000]) assert.equal((await scene.psql.query(drop, [free])).rowCount, 1);
+  await scene.psql.query(halt);
+  await scene.psql.query(back);
+  await scene.refusedBy('scan_cursors_forward', 'delete from payonce.scan_cursors');
+  assert.equal((await scene.psql.query(drop, [4000])).rowCount, 1);
+});
+
 test('no table that says what happened can be emptied', async () => {
   const { rows } = await scene.psql.query<{ name: string }>(
     `select c.relname as name from pg_class c
      where c.relnamespace = 'payonce'::regnamespace and c.relkind = 'r'
-       and c.relname not in ('settings', 'migrations', 'rails', 'database_marks', 'alerts', 'api_keys', 'asset_policies', 'scan_cursors', 'scanned_blocks')
+       and c.relname not in ('settings', 'migrations', 'rails', 'database_marks', 'alerts', 'api_keys', 'asset_policies')
      order by 1`,
   );
   assert.ok(rows.length > 25);
