@@ -22,6 +22,9 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   PO_INTERNAL: 'Look (show, list) what was done before you run the command again.',
 };
 
+/** No connection to be had, or refused by the server itself. Other faults of the system (a file, a disk) are not its. */
+const DATABASE_AWAY = /^(?:ECONN\w+|ENOTFOUND|EAI_\w+|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|28|3D|57P|08)/;
+
 interface Fault {
   readonly exit: number;
   readonly code: ErrorCode;
@@ -29,11 +32,30 @@ interface Fault {
   readonly hint: string;
 }
 
+/** What whoever runs the command gave wrong or not at all, the key of PAYONCE_OPERATOR_KEY included. */
+const USAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PO_CONFIG_INVALID',
+  'PO_REQUEST_INVALID',
+  'PO_AUTH_MISSING',
+  'PO_AUTH_WRONG',
+]);
+
 function exitOf(code: ErrorCode): number {
-  if (code === 'PO_CONFIG_INVALID' || code === 'PO_REQUEST_INVALID') return EXIT.usage;
+  if (USAGE.has(code)) return EXIT.usage;
   if (code === 'PO_NOT_FOUND') return EXIT.notFound;
   if (code === 'PO_DB_COMMIT_UNKNOWN') return EXIT.unknown;
   return ERRORS[code].status === 409 ? EXIT.conflict : EXIT.failed;
+}
+
+function portTaken(error: unknown, message: string): Fault {
+  const { port } = error as { port?: unknown };
+  const which = typeof port === 'number' ? `Port ${port} is in use` : `A port is in use (${message})`;
+  return {
+    exit: EXIT.failed,
+    code: 'PO_CONFIG_INVALID',
+    facts: { detail: `${which}; set PAYONCE_PORT (0 takes a free one)` },
+    hint: 'Nothing is left running. Stop what uses it (another payonce, perhaps), or take another port.',
+  };
 }
 
 function toFault(error: unknown): Fault {
@@ -50,7 +72,8 @@ function toFault(error: unknown): Fault {
   if (state !== undefined && ['42P01', '3F000', '42703', '42883'].includes(state))
     return toFault(new PayonceError('PO_DB_SCHEMA', { detail: 'The database has not the schema of this version' }));
   const detail = error instanceof Error ? error.message : String(error);
-  if (state !== undefined && /^(?:E[A-Z]+|28|3D|57P|08)/.test(state))
+  if (state === 'EADDRINUSE') return portTaken(error, detail);
+  if (state !== undefined && DATABASE_AWAY.test(state))
     return toFault(
       new PayonceError('PO_DB_UNAVAILABLE', { detail: `The database cannot be used: ${detail || state}` }),
     );

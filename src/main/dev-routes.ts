@@ -3,88 +3,157 @@
  * receiver's balance read from that chain. They wait, so that three pasted lines tell the whole story.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { callerOf, makeAuthenticate } from '../api/auth.ts';
 import { makeKeyReader } from '../api/keys.ts';
 import { createDepositAddress, listDeposits, toDepositData } from '../flows/deposits/index.ts';
 import { loadHistory, readWithdrawal } from '../flows/withdrawals/store.ts';
 import { toDetail } from '../flows/withdrawals/view.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits, parseAmount } from '../kernel/money.ts';
-import type { Anvil } from '../../sim/anvil.ts';
-import { sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
-import type { App } from './wire.ts';
+import { nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
+import type { DevChain } from './dev-chain.ts';
+import { type App, assetId, type WiredChain } from './wire.ts';
 
 /** Finality here is two blocks of a second; a lost answer adds a few. */
 const WAIT_MS_MAX = 30_000;
-const DECIMALS = 6;
+const DECIMALS = { USDT: 6, ETH: 18 } as const;
+const Deposit = Type.Object(
+  {
+    amount: Type.String({ description: 'decimal text' }),
+    asset: Type.Optional(Type.Enum(['USDT', 'ETH'])),
+    user_ref: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+    address: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+  },
+  { additionalProperties: false },
+);
+interface DepositBody {
+  readonly amount: string;
+  readonly asset?: 'USDT' | 'ETH';
+  readonly user_ref?: string;
+  readonly address?: string;
+}
 /** Not part of the API's document. */
-const HIDDEN = { schema: { hide: true } as object };
+const HIDDEN: object = { hide: true };
 
-export function addDevRoutes(
-  server: FastifyInstance,
-  app: App,
-  chain: { anvil: Anvil; token: `0x${string}` },
-  partnerId: string,
-): void {
-  const readKey = makeKeyReader(app.pool);
-  const allowed = async (request: FastifyRequest): Promise<void> => {
-    const caller = await readKey((request.headers.authorization ?? '').replace(/^Bearer /, ''));
-    if (caller.found !== 'partner' || caller.partnerId !== partnerId) throw new PayonceError('PO_AUTH_WRONG');
-  };
+export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain): void {
+  /** Any partner's key will do: what is made here belongs to the partner who asks. */
+  const onRequest = makeAuthenticate(makeKeyReader(app.pool));
 
-  server.post<{ Body: { amount?: unknown } }>('/dev/deposits', HIDDEN, async (request) => {
-    await allowed(request);
-    const amount = parseAmount(request.body.amount, DECIMALS);
-    if (!amount.ok || amount.units === 0n)
-      throw new PayonceError('PO_AMOUNT_INVALID', { pointer: '/amount', got: String(request.body.amount) });
-    const wired = app.chains[0];
-    const customer = chain.anvil.accounts[5];
-    if (wired === undefined || customer === undefined) throw new PayonceError('PO_INTERNAL');
-    const { address } = await createDepositAddress(
-      { pool: app.pool, makeId: app.engine.makeId, newAddress: () => app.newDepositAddress(wired.chain) },
-      { partnerId, chain: wired.chain, userRef: 'demo-user', reuse: true },
-    );
-    const receipt = await sendAndMine(chain.anvil, customer.privateKey, {
-      to: chain.token,
-      data: transferData(address.address as `0x${string}`, amount.units),
-    });
-    const hash = receipt['transactionHash'];
-    app.wake();
-    return until(async () => {
-      const page = await listDeposits(app.pool, partnerId, { limit: 20 });
-      const deposit = page.outcome === 'page' ? page.items.find((one) => one.txHash === hash) : undefined;
-      if (deposit?.state !== 'credited') return null;
-      return { deposit: toDepositData(deposit), balance: await balanceOf(app, partnerId) };
-    });
-  });
-
-  server.get<{ Params: { external: string } }>('/dev/withdrawals/:external', HIDDEN, async (request) => {
-    await allowed(request);
-    return until(async () => {
-      const { rows } = await app.pool.query<{ id: string }>(
-        'select id from payonce.withdrawals where partner_id = $1 and external_id = $2',
-        [partnerId, request.params.external],
+  server.post<{ Body: DepositBody }>(
+    '/dev/deposits',
+    { onRequest, schema: { ...HIDDEN, body: Deposit } },
+    async (request) => {
+      const { partnerId } = callerOf(request);
+      const { asset = 'USDT', address: asked, user_ref: userRef } = request.body;
+      const amount = parseAmount(request.body.amount, DECIMALS[asset]);
+      if (!amount.ok || amount.units === 0n)
+        throw new PayonceError('PO_AMOUNT_INVALID', { pointer: '/amount', got: request.body.amount });
+      const [wired, customer] = [app.chains[0], chain.anvil.accounts[5]];
+      if (wired === undefined || customer === undefined) throw new PayonceError('PO_INTERNAL');
+      if (asked !== undefined && userRef !== undefined)
+        throw new PayonceError('PO_REQUEST_INVALID', {
+          pointer: '/address',
+          detail: 'Give address or user_ref, not both',
+        });
+      const address =
+        asked === undefined
+          ? await addressFor(app, wired, partnerId, userRef ?? 'demo-user')
+          : await ownAddress(app, wired, partnerId, asked);
+      const receipt = await sendAndMine(
+        chain.anvil,
+        customer.privateKey,
+        asset === 'ETH'
+          ? { to: address, value: amount.units }
+          : { to: chain.token, data: transferData(address, amount.units) },
       );
-      const id = rows[0]?.id;
-      const withdrawal = id === undefined ? null : await readWithdrawal(app.pool, partnerId, id);
-      if (withdrawal === null) throw new PayonceError('PO_NOT_FOUND');
-      if (['pending', 'processing', 'sent'].includes(withdrawal.status)) return null;
-      const onChain = await tokenBalance(chain.anvil, chain.token, withdrawal.destination as `0x${string}`);
-      return {
-        withdrawal: toDetail(withdrawal, await loadHistory(app.pool, withdrawal.id)),
-        receiver_balance_on_chain: formatUnits(onChain, DECIMALS),
-      };
-    });
-  });
+      const hash = receipt['transactionHash'];
+      app.wake();
+      return until(async () => {
+        const page = await listDeposits(app.pool, partnerId, { limit: 20 });
+        const deposit = page.outcome === 'page' ? page.items.find((one) => one.txHash === hash) : undefined;
+        if (deposit?.state !== 'credited') return null;
+        const id = asset === 'ETH' ? wired.coinAssetId : assetId(wired.chain, chain.token);
+        return { deposit: toDepositData(deposit), balance: await balanceOf(app, partnerId, id, DECIMALS[asset]) };
+      });
+    },
+  );
+
+  server.get<{ Params: { external: string } }>(
+    '/dev/withdrawals/:external',
+    { onRequest, schema: HIDDEN },
+    async (request) => {
+      const { partnerId } = callerOf(request);
+      return until(async () => {
+        const { rows } = await app.pool.query<{ id: string; code: string }>(WITHDRAWAL, [
+          partnerId,
+          request.params.external,
+        ]);
+        const found = rows[0];
+        const withdrawal = found === undefined ? null : await readWithdrawal(app.pool, partnerId, found.id);
+        if (withdrawal === null) throw new PayonceError('PO_NOT_FOUND');
+        if (['pending', 'processing', 'sent'].includes(withdrawal.status)) return null;
+        const receiver = withdrawal.destination as `0x${string}`;
+        const onChain =
+          found?.code === 'ETH'
+            ? formatUnits(await nativeBalance(chain.anvil, receiver), DECIMALS.ETH)
+            : formatUnits(await tokenBalance(chain.anvil, chain.token, receiver), DECIMALS.USDT);
+        return {
+          withdrawal: toDetail(withdrawal, await loadHistory(app.pool, withdrawal.id)),
+          receiver_balance_on_chain: onChain,
+          // What the nodes swallowed since this start, whoever asked: the reason why all this exists.
+          answers_lost: chain.nodes.reduce((sum, node) => sum + (node.counts.lose_answer ?? 0), 0),
+        };
+      });
+    },
+  );
 }
 
-async function balanceOf(app: App, partnerId: string): Promise<{ available: string; held: string }> {
+const WITHDRAWAL = `select w.id, a.code
+from payonce.withdrawals w
+join payonce.assets a on a.id = w.asset_id
+where w.partner_id = $1
+  and w.external_id = $2`;
+
+const OWN_ADDRESS = `select address
+from payonce.addresses
+where chain = $1
+  and kind = 'DEPOSIT'
+  and partner_id = $2
+  and lower(address) = lower($3)`;
+
+async function addressFor(app: App, wired: WiredChain, partnerId: string, userRef: string): Promise<`0x${string}`> {
+  const { address } = await createDepositAddress(
+    { pool: app.pool, makeId: app.engine.makeId, newAddress: () => app.newDepositAddress(wired.chain) },
+    { partnerId, chain: wired.chain, userRef, reuse: true },
+  );
+  return address.address as `0x${string}`;
+}
+
+async function ownAddress(app: App, wired: WiredChain, partnerId: string, asked: string): Promise<`0x${string}`> {
+  const { rows } = await app.pool.query<{ address: string }>(OWN_ADDRESS, [wired.chain, partnerId, asked]);
+  if (rows[0] === undefined)
+    throw new PayonceError('PO_ADDRESS_INVALID', {
+      pointer: '/address',
+      got: asked,
+      expected: 'one of your deposit addresses (GET /v1/addresses)',
+    });
+  return rows[0].address as `0x${string}`;
+}
+
+async function balanceOf(
+  app: App,
+  partnerId: string,
+  asset: string,
+  decimals: number,
+): Promise<{ available: string; held: string }> {
   const { rows } = await app.pool.query<{ balance: bigint; held: bigint }>(
-    "select c.balance, c.held from payonce.accounts c join payonce.assets a on a.id = c.asset_id where c.partner_id = $1 and a.code = 'USDT'",
-    [partnerId],
+    'select balance, held from payonce.accounts where partner_id = $1 and asset_id = $2',
+    [partnerId, asset],
   );
   const { balance, held } = rows[0] ?? { balance: 0n, held: 0n };
-  return { available: formatUnits(balance - held, DECIMALS), held: formatUnits(held, DECIMALS) };
+  return { available: formatUnits(balance - held, decimals), held: formatUnits(held, decimals) };
 }
 
 async function until<T>(look: () => Promise<T | null>): Promise<T> {

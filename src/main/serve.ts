@@ -1,10 +1,12 @@
 /**
  * The processes: `serve` (API, and the workers unless told otherwise) and `work` (workers alone, any number).
  *
+ * A start that fails takes down again what it had started, and the process ends.
  * SIGTERM drains: no new request is taken, passes in progress finish, then everything is closed; whatever is cut off after
  * that is found by its lease's end (case L16). A second signal ends at once.
  */
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
@@ -86,46 +88,70 @@ export async function openApp(
   else if (!(await schemaFits(database.url)))
     throw new PayonceError('PO_DB_SCHEMA', { detail: 'The schema is not that of this version' });
   const app = await wire(config, { url: database.url, ...options });
-  await registerAssets(app);
-  await checkDatabaseMarks(app);
-  // Development databases need no fsync; where money moves, one that may forget a commit seals nothing.
-  if (config.production) await examineApp(app);
+  try {
+    await registerAssets(app);
+    await checkDatabaseMarks(app);
+    // Development databases need no fsync; where money moves, one that may forget a commit seals nothing.
+    if (config.production) await examineApp(app);
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
   return app;
+}
+
+/** Before anything is started: a taken port is told at once, not after a database, a chain and a migration. */
+export async function needFreePort(config: Config): Promise<void> {
+  if (config.port === 0) return;
+  const probe = createServer();
+  probe.listen({ host: config.host, port: config.port, exclusive: true });
+  await once(probe, 'listening');
+  probe.close();
+  await once(probe, 'close');
 }
 
 export async function serve(config: Config): Promise<void> {
   const { startApi } = await import('./api.ts');
-  const database = await openDatabase(config);
-  const app = await openApp(config, database);
-  const api = await startApi(app);
-  const workers = startWorkers(app, ROLES);
-  app.log.info({ url: api.url }, 'payonce serves');
-  await untilStopped(async () => {
-    await api.stop();
-    await workers.stop();
-    await app.close();
-    await database.stop();
+  await runUntilStopped(async (standing) => {
+    await needFreePort(config);
+    const database = standing.adopt(await openDatabase(config), (one) => one.stop());
+    const app = standing.adopt(await openApp(config, database), (one) => one.close());
+    standing.adopt(startWorkers(app, ROLES), (one) => one.stop());
+    const api = standing.adopt(await startApi(app), (one) => one.stop());
+    app.log.info({ url: api.url }, 'payonce serves');
   });
 }
 
 export async function work(config: Config, roles: readonly Role[]): Promise<void> {
-  const database = await openDatabase(config);
-  const app = await openApp(config, database);
-  const workers = startWorkers(app, roles);
-  app.log.info({ roles }, 'payonce works');
-  await untilStopped(async () => {
-    await workers.stop();
-    await app.close();
-    await database.stop();
+  await runUntilStopped(async (standing) => {
+    const database = standing.adopt(await openDatabase(config), (one) => one.stop());
+    const app = standing.adopt(await openApp(config, database), (one) => one.close());
+    standing.adopt(startWorkers(app, roles), (one) => one.stop());
+    app.log.info({ roles }, 'payonce works');
   });
 }
 
-/** Waits for SIGTERM or SIGINT, then stops within the drain time. */
-export async function untilStopped(stop: () => Promise<void>): Promise<void> {
-  await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-  for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(1));
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/**
+ * Starts, waits for SIGTERM, SIGINT or the end of the terminal, then stops within the drain time, the last started first. A
+ * start that throws is taken down the same way before its error is told.
+ */
+export async function runUntilStopped(start: (standing: AsyncDisposableStack) => Promise<void>): Promise<void> {
+  const standing = new AsyncDisposableStack();
+  const asked = Promise.race(STOP_SIGNALS.map((signal) => once(process, signal))).then(() => {
+    for (const signal of STOP_SIGNALS) process.once(signal, () => process.exit(1));
+  });
+  try {
+    await start(standing);
+  } catch (error) {
+    // What fails while it is taken down is a consequence; the first fault is the one to tell.
+    await standing.disposeAsync().catch(() => undefined);
+    throw error;
+  }
+  await asked;
   const timer = setTimeout(() => process.exit(1), DRAIN_MS_MAX);
   timer.unref();
-  await stop();
+  await standing.disposeAsync();
   clearTimeout(timer);
 }

@@ -1,0 +1,131 @@
+/*
+ * Goal: a start that cannot be ends at once and leaves nothing running, and a kept run goes on after a SIGKILL of
+ * everything or is refused; never a chain under a ledger that it does not belong to. Method: the real `payonce up`.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import test, { after } from 'node:test';
+import { durableDataFolder } from '../support/postgres.ts';
+import { payonce, startPayonce } from './cli-scene.ts';
+
+interface Up {
+  readonly url: string;
+  readonly key: string;
+  readonly said: () => string;
+  kill(signal: NodeJS.Signals): Promise<void>;
+}
+
+const started = new Set<ReturnType<typeof startPayonce>>();
+after(() => {
+  for (const child of started) child.kill('SIGKILL');
+});
+
+async function startUp(folder: string): Promise<Up> {
+  const child = startPayonce(['up'], { PAYONCE_DATA: folder, PAYONCE_PORT: '0', PAYONCE_LOG: 'silent' });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const gone = once(child, 'exit');
+  started.add(child);
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', () => said.includes('Ctrl-C stops everything') && resolve());
+    child.once('exit', () => reject(new Error(said)));
+  });
+  return {
+    url: /ready at (\S+)/.exec(said)?.[1] ?? '',
+    key: /partner key: (\S+)/.exec(said)?.[1] ?? '',
+    said: () => said,
+    async kill(signal) {
+      child.kill(signal);
+      await gone;
+    },
+  };
+}
+
+async function ask(one: Up, path: string, body?: object, key = one.key): Promise<{ status: number; body: unknown }> {
+  const answer = await fetch(`${one.url}${path}`, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: {
+      authorization: `Bearer ${key}`,
+      'idempotency-key': 'up-1',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: answer.status, body: await answer.json() };
+}
+
+test('a taken port is told at once with what to do, and nothing is left running', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const address = taken.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  for (const command of ['up', 'serve']) {
+    const ran = await payonce([command], { PAYONCE_PORT: String(port), PAYONCE_LOG: 'silent' });
+    assert.equal(ran.code, 1, ran.stderr);
+    assert.ok(ran.stderr.includes(`Port ${port} is in use; set PAYONCE_PORT (0 takes a free one)`), ran.stderr);
+    assert.doesNotMatch(ran.stdout + ran.stderr, /starting|database/i);
+  }
+  taken.close();
+});
+
+test('a kept run goes on after a SIGKILL with its chain and its key, and is refused without its chain (case L16)', async () => {
+  const data = durableDataFolder();
+  const first = await startUp(data.folder);
+  const paid = await ask(first, '/dev/deposits', { amount: '250' });
+  assert.equal(paid.status, 200, JSON.stringify(paid.body));
+  for (const [body, pointer] of [
+    [{ amount: '1', ammount: '2' }, 'ammount'],
+    [{ amount: '1', address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8' }, '/address'],
+    [{ amount: '1', asset: 'DOGE' }, '/asset'],
+  ] as const) {
+    const refused = await ask(first, '/dev/deposits', body);
+    assert.equal(refused.status >= 400 && refused.status < 500, true, JSON.stringify(refused.body));
+    assert.ok(JSON.stringify(refused.body).includes(pointer), JSON.stringify(refused.body));
+  }
+  assert.equal((await ask(first, '/dev/deposits', { amount: '1' }, 'pk_test_wrong')).status, 401);
+  const coin = await ask(first, '/dev/deposits', { amount: '0.25', asset: 'ETH', user_ref: 'ann' });
+  assert.deepEqual([coin.status, (coin.body as { balance: object }).balance], [200, { available: '0.25', held: '0' }]);
+
+  const second = await payonce(['up'], { PAYONCE_DATA: data.folder, PAYONCE_PORT: '0', PAYONCE_LOG: 'silent' });
+  assert.equal(second.code, 1);
+  assert.match(second.stderr, /is in use by the server/);
+
+  await first.kill('SIGKILL');
+  const again = await startUp(data.folder);
+  assert.match(again.said(), /Resumed the run/);
+  assert.match(again.said(), /chain: http:\/\/127\.0\.0\.1:\d+/);
+  assert.equal(again.key, first.key, 'no second key is made');
+  assert.equal(statSync(join(data.folder, 'partner-key')).mode & 0o777, 0o600);
+  const payout = {
+    asset: 'USDT',
+    amount: '100',
+    destination: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+    external_id: 'out',
+  };
+  assert.equal((await ask(again, '/v1/withdrawals', payout)).status < 300, true);
+  const done = (await ask(again, '/dev/withdrawals/out')).body as Record<string, unknown>;
+  assert.equal(done['receiver_balance_on_chain'], '100');
+  assert.equal(typeof done['answers_lost'], 'number');
+  await again.kill('SIGHUP');
+
+  const chain = join(data.folder, 'chain.gz');
+  renameSync(chain, `${chain}.away`);
+  const settings = { PAYONCE_DATA: data.folder, PAYONCE_PORT: '0', PAYONCE_LOG: 'silent' };
+  const bare = await payonce(['up'], settings);
+  assert.equal(bare.code, 2, bare.stdout);
+  assert.match(bare.stderr, /a ledger with money and no chain.*remove the folder/s);
+
+  const other = durableDataFolder();
+  await (await startUp(other.folder)).kill('SIGTERM');
+  renameSync(join(other.folder, 'chain.gz'), chain);
+  const behind = await payonce(['up'], settings);
+  assert.equal(behind.code, 2, behind.stdout);
+  assert.match(behind.stderr, /ahead of its saved chain.*remove the folder/s);
+  assert.ok(readFileSync(chain).length > 0);
+  rmSync(`${chain}.away`);
+  other.remove();
+  data.remove();
+});
