@@ -100,8 +100,7 @@ reverse_deposit, resume_scan   after broken finality`,
       ),
     async (args, { reason, evidence, deposit, chain, fromBlock }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
-      if (verb === 'strike' && evidence === undefined)
-        throw new PayonceError('PO_REQUEST_INVALID', { detail: 'strike needs --evidence ID (see payonce case show)' });
+      needOptions(verb, { evidence, deposit, chain, fromBlock });
       const made = await deps.withEngine(async ({ engine, operatorKey }) =>
         propose(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, verb, {
           reason,
@@ -141,6 +140,20 @@ reverse_deposit, resume_scan   after broken finality`,
 function urgency(one: ListedCase): string {
   const word = SEVERITIES[one.severity] ?? String(one.severity);
   return one.severity === 3 ? paint('red', word) : one.severity === 2 ? paint('yellow', word) : word;
+}
+
+/** Refused where it is proposed: a second person must not find out what the first one forgot. */
+function needOptions(
+  verb: Verb,
+  given: Readonly<Record<'evidence' | 'deposit' | 'chain' | 'fromBlock', string | undefined>>,
+): void {
+  const missing = (detail: string): never => {
+    throw new PayonceError('PO_REQUEST_INVALID', { detail: `${detail} (see payonce case show)` });
+  };
+  if (verb === 'strike' && given.evidence === undefined) missing('strike needs --evidence ID');
+  if (verb === 'reverse_deposit' && given.deposit === undefined) missing('reverse_deposit needs --deposit ID');
+  if (verb === 'resume_scan' && (given.chain === undefined || !/^\d{1,18}$/.test(given.fromBlock ?? '')))
+    missing('resume_scan needs --chain ID and --from-block NUMBER');
 }
 
 function readVerb(text: string): Verb {

@@ -8,6 +8,7 @@
  * it is made.
  */
 import { Command, CommanderError } from 'commander';
+import { PayonceError } from '../kernel/errors.ts';
 import type { Act, Bind } from './binding.ts';
 import { addCaseCommands } from './case-commands.ts';
 import { addCheckCommands } from './check-commands.ts';
@@ -21,9 +22,14 @@ import { addRunCommands } from './run-commands.ts';
 
 export type { CliDeps } from './deps.ts';
 
+function usage(error: CommanderError): PayonceError {
+  return new PayonceError('PO_REQUEST_INVALID', { detail: error.message.replace(/^error: /, '') });
+}
+
 /** Answers the exit code. */
 export async function runCli(argv: readonly string[], deps: CliDeps): Promise<number> {
   let exit: number = EXIT.ok;
+  const asJson = argv.includes('--json');
   const bind: Bind = <Options>(command: Command, act: Act<Options>) => {
     command.option('--json', 'print one JSON document').action(async () => {
       const isJson = command.opts<{ json?: boolean }>().json === true;
@@ -36,7 +42,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     .description('Money that Payonce sends moves once or not at all.')
     .version(deps.version, '--version', 'print the version')
     .showSuggestionAfterError()
-    .exitOverride();
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => void (asJson ? null : process.stderr.write(text)) });
   addRunCommands(program, bind, deps);
   addPeopleCommands(program, bind, deps);
   addCaseCommands(program, bind, deps);
@@ -53,7 +60,9 @@ Settings are environment variables: payonce config --reference`,
     await program.parseAsync([...argv], { from: 'user' });
     return exit;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    return tellFault(error, argv.includes('--json'));
+    if (!(error instanceof CommanderError)) return tellFault(error, asJson);
+    if (error.exitCode === 0) return EXIT.ok;
+    // For people it stands on stderr already, in the parser's own words.
+    return asJson ? tellFault(usage(error), true) : EXIT.usage;
   }
 }

@@ -30,7 +30,7 @@ export async function createOperator(
   role: Role,
   by: string,
 ): Promise<{ operator: Operator; key: string }> {
-  const key = `op_${toBase32(chance.bytes(32), 51)}`;
+  const key = `ok_${toBase32(chance.bytes(32), 51)}`;
   const id = makeId('op');
   await tx.query('insert into payonce.operators (id, name, key_hash, role) values ($1, $2, $3, $4)', [
     id,

@@ -4,6 +4,7 @@
  * A command that only reads rows opens no key and no rail. Without DATABASE_URL the database of PAYONCE_DATA is used: the
  * one that `payonce up` runs now (it says so in a file that only its owner may read), or one started for this command.
  */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createApiKey, revokeApiKey } from '../api/keys.ts';
 import type { CliDeps, Database, Wired } from '../cli/deps.ts';
@@ -27,7 +28,8 @@ interface Opened {
   close(): Promise<void>;
 }
 
-async function openDatabase(config: Config): Promise<Opened> {
+/** `mayMake`: a mistyped folder must not become a new, empty database that then answers "nothing is open". */
+async function openDatabase(config: Config, mayMake = false): Promise<Opened> {
   if (config.databaseUrl !== null) return { url: config.databaseUrl, close: () => Promise.resolve() };
   if (config.dataFolder === null) {
     throw new PayonceError('PO_CONFIG_INVALID', {
@@ -37,6 +39,11 @@ async function openDatabase(config: Config): Promise<Opened> {
   const running = await readFile(`${config.dataFolder}/${URL_FILE}`, 'utf8').catch(() => null);
   if (running !== null && (await answers(running.trim())))
     return { url: running.trim(), close: () => Promise.resolve() };
+  if (!mayMake && !existsSync(`${config.dataFolder}/postgres/cluster`)) {
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: `PAYONCE_DATA: there is no payonce data in ${config.dataFolder}. Correct it; up, serve, worker and migrate make a new one`,
+    });
+  }
   const server = await startEmbeddedPostgres({ dataFolder: `${config.dataFolder}/postgres` });
   await migrate(server.url);
   return { url: server.url, close: () => server.stop() };
@@ -112,7 +119,7 @@ export const cliDeps: CliDeps = {
     };
   },
   async migrate() {
-    const opened = await openDatabase(readConfig());
+    const opened = await openDatabase(readConfig(), true);
     try {
       return await migrate(opened.url);
     } finally {

@@ -102,7 +102,7 @@ test('a case shows its whole story, and what a stranger answered cannot move the
 
 test('wishes are left for the worker, need an operator, and have nothing to do on what has ended', async () => {
   const { world, run, admin, withdrawalId } = await undecided('cli wishes');
-  assert.equal((await run(['effect', 'look', '1'])).code, 1);
+  assert.equal((await run(['effect', 'look', '1'])).code, 2);
   const viewer = await addOperator(run, admin, 'Vera', 'viewer');
   assert.equal((await run(['effect', 'look', '1', '--json'], viewer)).problem().code, 'PO_OPERATOR_FORBIDDEN');
   const asked = await run(['effect', 'ask', withdrawalId], admin);
@@ -186,7 +186,7 @@ test('after a fail-over only the sign-off lets seals go on, and a sign-off is on
   assert.equal(resume.code, 4);
   assert.match(resume.problem().detail, /payonce database sign-off/);
   assert.equal((await run(['database', 'sign-off'], admin)).code, 2);
-  assert.equal((await run(['database', 'sign-off', '--reason', 'compared'])).code, 1);
+  assert.equal((await run(['database', 'sign-off', '--reason', 'compared'])).code, 2);
   const signed = await run(['database', 'sign-off', '--reason', 'compared with the rail', '--json'], admin);
   assert.equal(signed.json<{ outcome: string }>().outcome, 'signed_off');
   assert.deepEqual(signed.json<{ resumed: string[] }>().resumed, ['noop']);

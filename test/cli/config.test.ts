@@ -3,7 +3,7 @@
  * reads. Method: the real program with environments of the test's making; no database is needed.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -52,11 +52,38 @@ test('production needs what development does without', async () => {
   assert.equal((await payonce(['config', '--check'])).code, 0);
 });
 
+test('a mistyped data folder is told and makes no database', async () => {
+  const folder = join(mkdtempSync(join(tmpdir(), 'payonce-config-')), 'mistyped');
+  for (const args of [['alerts'], ['doctor'], ['verify'], ['operator', 'create', 'Ada', '--role', 'admin']]) {
+    const ran = await payonce([...args, '--json'], { PAYONCE_DATA: folder });
+    assert.equal(ran.code, 2, ran.stderr);
+    assert.ok(ran.problem().detail.includes(`there is no payonce data in ${folder}`));
+    assert.equal(existsSync(folder), false);
+  }
+});
+
+test('a usage error is JSON where JSON was asked for', async () => {
+  for (const args of [
+    ['case', 'lst'],
+    ['operator', 'create', 'Ada'],
+    ['audit', 'list', '--limit', 'many'],
+  ]) {
+    const ran = await payonce([...args, '--json']);
+    assert.equal(ran.code, 2);
+    assert.deepEqual([ran.problem().code, ran.problem().exit], ['PO_REQUEST_INVALID', 2]);
+  }
+  for (const options of [['resume_scan', '--chain', 'eip155:1'], ['reverse_deposit'], ['strike']]) {
+    const ran = await payonce(['case', 'propose', 'case_1', ...options, '--reason', 'seen', '--json']);
+    assert.equal(ran.code, 2, ran.stderr);
+    assert.match(ran.problem().detail, /needs --/);
+  }
+});
+
 test('the configuration is shown without its secrets', async () => {
   const secrets = {
     DATABASE_URL: 'postgres://pay:hush-1@db/pay',
     PAYONCE_MASTER_SECRET: 'hush-2-hush-2-hush-2-hush-2-hush-2',
-    PAYONCE_OPERATOR_KEY: 'op_hush-3',
+    PAYONCE_OPERATOR_KEY: 'ok_hush-3',
     PAYONCE_INBOUND: 'monitor=whsec_hush-4',
     PAYONCE_KEYSTORE: 'keys',
     PAYONCE_PASSPHRASE: 'hush-5',

@@ -30,6 +30,7 @@ function levelOf(ran: Ran, name: string): string | undefined {
 test('a durable PostgreSQL is found right in every point, and nothing of the examination stays', async () => {
   const data = durableDataFolder();
   const settings = { PAYONCE_DATA: data.folder };
+  assert.equal((await payonce(['migrate'], settings)).code, 0);
   const ran = await payonce(['doctor', '--json'], settings);
   assert.equal(ran.code, 0, ran.stdout + ran.stderr);
   assert.deepEqual(

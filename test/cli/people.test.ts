@@ -57,7 +57,7 @@ test('the first operator is an admin and needs no key; from then on an admin is 
   assert.match(viewer.problem().detail, /first operator must be an admin/);
   const admin = await firstAdmin(run);
   const anonymous = await run(['operator', 'create', 'Eve', '--role', 'admin', '--json']);
-  assert.equal(anonymous.code, 1);
+  assert.equal(anonymous.code, 2);
   assert.equal(anonymous.problem().code, 'PO_AUTH_MISSING');
   assert.match(anonymous.problem().hint, /PAYONCE_OPERATOR_KEY/);
   const operator = await addOperator(run, admin, 'Otto', 'operator');
@@ -94,7 +94,7 @@ test('two first operators at once become one', async () => {
   );
   assert.deepEqual(
     made.map((one) => one.code).sort((left, right) => (left ?? 0) - (right ?? 0)),
-    [0, 1],
+    [0, 2],
   );
   await database.drop();
 });
