@@ -37,6 +37,8 @@ export interface Capabilities {
   readonly bumpAfterMs: number | null;
   /** Fee bumps by the machine; more are a person's. */
   readonly bumpsMax: number;
+  /** Money may come back for so long after it went: a settled effect is looked at until then. Absent: it never does. */
+  readonly returnsWithinMs?: number;
   /** `REFUSED_AT_ONCE` counts here: the requests reach the provider itself, and nothing between delivers one again. */
   readonly refusedAtOnceCounts?: boolean;
 }
@@ -219,7 +221,10 @@ export type ObservationKind =
 /** Money that came back after it went: `id` is the provider's return id, or object id and state (once each). */
 export interface Returned {
   readonly id: string;
+  /** How much of what went is undone. */
   readonly amount: bigint;
+  /** Kept of it on the way back: we got `amount` less `fee`. Absent: nothing. */
+  readonly fee?: bigint;
   readonly reason: string | null;
 }
 

@@ -67,14 +67,18 @@ for (const profile of single) {
     });
 
     test('ours with another amount, currency or receiver is neither success nor failure: something stands under our key', () => {
-      const amounts: { [key: string]: Json } =
-        profile.name === 'toss' ? { amount: { currency: 'KRW', value: 12501 } } : { amount: 12501 };
-      const changes: { [key: string]: Json }[] = [amounts];
-      if (profile.name !== 'toss') changes.push({ amount: null }, { amount: 1.25e4 + 0.5 }, { currency: 'EUR' });
+      const nested = profile.name === 'toss' || profile.name === 'generic';
+      const changes: { [key: string]: Json }[] = nested
+        ? [{ amount: { currency: 'KRW', value: profile.name === 'toss' ? 12501 : '12501' } }]
+        : [{ amount: 12501 }, { amount: null }, { amount: 1.25e4 + 0.5 }, { currency: 'EUR' }];
+      if (profile.name === 'generic')
+        changes.push({ amount: null }, { amount: { currency: 'EUR', value: '12500' } }, { amount: '12500' });
       const receiver = {
         toss: { destination: 'sel_b2' },
         stripe: { destination: 'ba_2' },
         'modern-treasury': {},
+        generic: { creditor: { bank_code: '004', account_number: '999' } },
+        unkeyed: { accountNumber: '999' },
       }[profile.name] ?? { account_number: '999' };
       if (Object.keys(receiver).length > 0) changes.push(receiver);
       for (const change of changes) {
@@ -163,6 +167,8 @@ function errorOf(profile: Profile, code: string): Json {
       return { errors: { code, message: 'why', parameter: 'amount' } };
     case 'paypal-payouts':
       return { name: code, message: 'why', debug_id: 'd' };
+    case 'unkeyed':
+      return { code, message: 'why' };
     default:
       return { type: `https://bank.invalid/problems/${code}`, title: 'a reason in words', detail: 'why' };
   }
@@ -270,7 +276,10 @@ test('an amount is compared as written: no exponent, no rounding, trailing zeros
     ['-12.50', 'key_taken'],
     ['12,50', 'key_taken'],
   ] as const) {
-    const told = { status: 200, body: objectOf(generic, dollars, 'paid', { amount, currency: 'USD' }) };
+    const told = {
+      status: 200,
+      body: objectOf(generic, dollars, 'paid', { amount: { currency: 'USD', value: amount } }),
+    };
     assert.equal(readSend(generic, dollars, told).kind, kind, amount);
   }
 });
@@ -280,11 +289,17 @@ test('a return names its amount and its id, in part or whole, and a sum beyond o
   const sealed = sealFor(generic);
   const back = (state: string, returns: Json) =>
     readSend(generic, sealed, { status: 200, body: objectOf(generic, sealed, state, { returns }) });
-  const part = back('paid', [{ id: 'ret_1', amount: '12000', reason: 'closed, less a fee' }]);
+  const won = (value: string): Json => ({ currency: 'KRW', value });
+  const part = back('paid', [{ id: 'ret_1', amount: won('12000'), reason: 'closed' }]);
   assert.equal(part.kind, 'came_back');
-  assert.deepEqual(part.returned, [{ id: 'ret_1', amount: 12_000n, reason: 'closed, less a fee' }]);
+  assert.deepEqual(part.returned, [{ id: 'ret_1', amount: 12_000n, reason: 'closed' }]);
+  const lessFee = { id: 'ret_1', amount: won('11500'), fee: won('500'), reason: 'closed' };
+  const once = [{ id: 'ret_1', amount: 12_000n, fee: 500n, reason: 'closed' }];
+  assert.deepEqual(back('paid', [lessFee]).returned, once);
+  assert.deepEqual(back('paid', [lessFee, lessFee]).returned, once, 'listed twice, it came back once');
+  assert.deepEqual(back('paid', [lessFee, { ...lessFee, amount: won('1') }]).returned, []);
   assert.deepEqual(back('returned', []).returned, [{ id: 'tr_9:returned', amount: 12_500n, reason: null }]);
-  assert.deepEqual(back('returned', [{ id: 'ret_1', amount: '12501' }]).returned, []);
+  assert.deepEqual(back('returned', [{ id: 'ret_1', amount: won('12501') }]).returned, []);
   const increase = profileOf('increase');
   const ach = sealFor(increase);
   const returned = objectOf(increase, ach, 'returned', {

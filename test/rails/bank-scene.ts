@@ -174,14 +174,23 @@ export function objectOf(
         },
         ...change,
       };
+    case 'unkeyed':
+      return {
+        transferId: 'tr_9',
+        reference: key,
+        amount: '12500',
+        currency: 'KRW',
+        bankCode: payee?.bankCode ?? '',
+        accountNumber: payee?.accountNumber ?? '',
+        status: state,
+        ...change,
+      };
     default:
       return {
         id: 'tr_9',
         reference: key,
-        amount: '12500',
-        currency: 'KRW',
-        bank_code: payee?.bankCode ?? '',
-        account_number: payee?.accountNumber ?? '',
+        amount: { currency: 'KRW', value: '12500' },
+        creditor: { bank_code: payee?.bankCode ?? '', account_number: payee?.accountNumber ?? '' },
         status: state,
         ...change,
       };

@@ -17,7 +17,7 @@ import type { Ports } from '../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
 import { type PayeeInput, type ReadPayee, readPayee } from './destination.ts';
 import { makeJwe } from './jwe.ts';
-import { LATENESS_MS_MIN, LOOK_EVERY_MS, RESEND_AFTER_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
+import { LATENESS_MS_MIN, LOOK_EVERY_MS, RESEND_AFTER_MS, RETURNS_WITHIN_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
 import { isClosed, type Maintenance, planTransfer } from './plan.ts';
 import type { Profile } from './profile.ts';
 import { readBankAnswer } from './read.ts';
@@ -134,6 +134,7 @@ function capabilitiesOf(config: BankRailConfig): Capabilities {
     sendConcurrencyMax: keyed ? SEND_CONCURRENCY_MAX : 1,
     lookEveryMs: LOOK_EVERY_MS,
     resendAfterMs: Math.max(RESEND_AFTER_MS, profile.timeoutMs),
+    returnsWithinMs: RETURNS_WITHIN_MS,
     bumpAfterMs: null,
     bumpsMax: 0,
     refusedAtOnceCounts: config.direct === true,

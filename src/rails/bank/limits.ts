@@ -17,6 +17,9 @@ export const LOOK_EVERY_MS = 30_000;
 /** No answer for so long → the same bytes under the same key. Longer than the slowest provider's own time-out, so that the
  *  first request is rarely still being worked on. */
 export const RESEND_AFTER_MS = 90_000;
+/** Returns come within days on most schemes, within weeks where a receiver disputes; what comes later shows in the
+ *  statement. Too short: money that came back is booked late, by hand. */
+export const RETURNS_WITHIN_MS = 30 * 24 * 3_600_000;
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -75,7 +75,10 @@ export interface ProviderObject {
 
 export interface ProviderReturn {
   readonly id: string;
+  /** What came back to us; `null`: all of it, as far as the provider says. */
   readonly amount: AmountText | null;
+  /** What was kept of the money on its way back, beside `amount`; absent or `null`: nothing is said. */
+  readonly fee?: AmountText | null;
   readonly reason: string | null;
 }
 
@@ -182,7 +185,7 @@ export interface Profile {
   readonly amountUnitsMax: bigint | null;
   readonly linesMax: number;
   readonly payee: PayeeRules;
-  readonly auth: 'bearer' | 'basic';
+  readonly auth: 'bearer' | 'basic' | 'x_api_key';
   /** The body is encrypted anew at each send; the plaintext is what is sealed. */
   readonly encryption: 'none' | 'jwe';
   request(facts: TransferFacts): ProviderRequest;

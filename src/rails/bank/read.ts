@@ -18,6 +18,7 @@ import {
   type Profile,
   type ProviderError,
   type ProviderObject,
+  type ProviderReturn,
 } from './profile.ts';
 import { type Expect, readExpect, readRequest } from './seal.ts';
 import { parseLossless } from './wire-json.ts';
@@ -272,14 +273,21 @@ function judgeBatch(scene: Scene, object: ProviderObject, meaning: string, detai
 /** The returns that the object lists, or `null` where it lists none. Sums that cannot be ours are left to a person. */
 function returnsOf(object: ProviderObject, expect: Expect): readonly Returned[] | null {
   if (object.returns.length === 0) return null;
-  const read = object.returns.map((one) => ({
-    id: one.id,
-    amount: one.amount === null ? expect.amount : unitsIn(one.amount, expect.decimals),
-    reason: one.reason,
-  }));
-  const whole = read.flatMap((one): Returned[] => (one.amount === null ? [] : [{ ...one, amount: one.amount }]));
-  const sum = whole.reduce((total, one) => total + one.amount, 0n);
-  return whole.length === read.length && sum <= expect.amount ? whole : [];
+  const read = object.returns.map((one) => returnOf(one, expect));
+  const whole = read.flatMap((one) => (one === null ? [] : [one]));
+  // A sloppy provider lists one return twice; listed with two amounts it is no return that we can read.
+  const once = new Map(whole.map((one) => [one.id, one]));
+  const agree = whole.every((one) => once.get(one.id)?.amount === one.amount && once.get(one.id)?.fee === one.fee);
+  const sum = [...once.values()].reduce((total, one) => total + one.amount, 0n);
+  return whole.length === read.length && agree && sum <= expect.amount ? [...once.values()] : [];
+}
+
+function returnOf(one: ProviderReturn, expect: Expect): Returned | null {
+  const fee = one.fee === undefined || one.fee === null ? 0n : unitsIn(one.fee, expect.decimals);
+  const back = one.amount === null ? null : unitsIn(one.amount, expect.decimals);
+  if (fee === null || (one.amount !== null && back === null)) return null;
+  const amount = back === null ? expect.amount : back + fee;
+  return amount <= 0n || fee > amount ? null : { id: one.id, amount, ...(fee > 0n ? { fee } : {}), reason: one.reason };
 }
 
 function wholeBack(object: ProviderObject, expect: Expect): readonly Returned[] {

@@ -59,7 +59,7 @@ export async function sendOnce(parts: WireParts, sealed: SealedEffect): Promise<
   const exchanged = await exchange(parts, 'send', {
     method: request.method,
     url: urlOf(request.baseUrl, request.path),
-    headers: { ...request.headers, authorization: auth },
+    headers: { ...request.headers, ...auth },
     body: new TextEncoder().encode(body),
   });
   return {
@@ -121,7 +121,7 @@ async function ask(parts: WireParts, lookUp: LookUp, facts: LookFacts, first: st
     const page: Exchange = await exchange(parts, lookUp.name, {
       method: 'GET',
       url: urlOf(parts.scope.baseUrl, path),
-      headers: { authorization: auth, accept: 'application/json' },
+      headers: { ...auth, accept: 'application/json' },
       body: null,
     });
     pages.push(page);
@@ -192,14 +192,15 @@ function open(parts: WireParts, one: Exchange): Promise<string> | string {
 
 const NO_SECRET = 'the credential could not be read: make its secret available again';
 
-async function authorization(parts: WireParts): Promise<string | null> {
+async function authorization(parts: WireParts): Promise<Readonly<Record<string, string>> | null> {
   try {
     const secret = await parts.secret();
     if (secret === '') return null;
-    if (parts.profile.auth === 'bearer') return `Bearer ${secret}`;
+    if (parts.profile.auth === 'x_api_key') return { 'x-api-key': secret };
+    if (parts.profile.auth === 'bearer') return { authorization: `Bearer ${secret}` };
     // A secret without a colon is a user name without a password.
     const pair = secret.includes(':') ? secret : `${secret}:`;
-    return `Basic ${Buffer.from(pair).toString('base64')}`;
+    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
   } catch {
     return null;
   }

@@ -2,22 +2,24 @@
  * A server that follows the IETF draft on `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header) and nothing more
  * particular, for providers that have no profile of their own yet.
  *
- * Wire: `POST /transfers` with `{account, account_number, amount, bank_code, currency, holder_name, memo, reference}`, the
- * amount as decimal text; answers are that object with `id`, `status`, perhaps `reason` and `returns [{id, amount, reason}]`.
- * Look-ups: `GET /transfers?idempotency_key=`, `?reference=` (lists in `data` or bare), `GET /transfers/{id}`. Refusals are
- * problem+json; the code is `code`, else the last part of `type`, else the title, in snake case.
+ * Wire: `POST /v1/transfers` with `{reference, amount: {currency, value: "12.50"}, creditor: {bank_code, account_number, name},
+ * memo?}`; answers are that object with `id`, `idempotency_key`, `status`, perhaps `failure {code}` and `returns [{id, amount,
+ * fee?, reason}]`, where `amount` is what came back after `fee` was kept. Look-ups: `GET /v1/transfers?idempotency_key=`,
+ * `?reference=` (lists in `data` or bare), `GET /v1/transfers/{id}`. Refusals are problem+json; the code is `code`, else the
+ * last part of `type`, else the title, in snake case.
  * The draft leaves the order of checks, and which errors are stored, to the server: both lists are empty here.
  */
 import type { Json } from '../../../engine/rail.ts';
 import { isArray, isObject } from '../../json.ts';
 import { DAY_MS, LATENESS_MS_MIN } from '../limits.ts';
 import type { CodeRow, LookUp, Profile, ProviderError, ProviderObject, TransferFacts } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
 import { formatUnits } from '../../../kernel/money.ts';
+import { canonicalText } from '../wire-json.ts';
 import { KOREAN_PAYEE } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { amountOf, at, bareDigits, NOTHING_SHOWN, segment, text } from './shapes.ts';
 
 const DRAFT = 'draft-ietf-httpapi-idempotency-key-header-07 §2.6, §2.7';
+const BASE = '/v1/transfers';
 const CONTRACT = 'the contract of this profile, in its head';
 
 const refusedAtOnce = (codes: readonly string[], why: string): readonly CodeRow[] =>
@@ -36,7 +38,7 @@ const mismatch = (code: string): CodeRow => ({
   means: { reads: 'key_taken', why: 'the key was used with another body' },
 });
 
-export const GENERIC_CODES: readonly CodeRow[] = [
+const CODES: readonly CodeRow[] = [
   // The draft's own examples share one `type` and are told apart by status.
   { statuses: [409], code: 'idempotency', means: { reads: 'in_progress', why: `still working on it (${DRAFT})` } },
   { statuses: [422], code: 'idempotency', means: { reads: 'key_taken', why: `used with another body (${DRAFT})` } },
@@ -62,9 +64,12 @@ export const GENERIC_CODES: readonly CodeRow[] = [
     'idempotency_key_is_already_used',
     'key_reused',
   ].map(mismatch),
-  ...['idempotency_key_missing', 'idempotency_key_is_missing', 'idempotency_key_invalid'].map(
-    (code): CodeRow => ({ statuses: [400], code, means: { reads: 'blocked', why: 'the key did not arrive' } }),
-  ),
+  ...[
+    'idempotency_key_missing',
+    'idempotency_key_is_missing',
+    'idempotency_key_invalid',
+    'idempotency_key_malformed',
+  ].map((code): CodeRow => ({ statuses: [400], code, means: { reads: 'blocked', why: 'the key did not arrive' } })),
   ...['insufficient_funds', 'insufficient_balance', 'balance_insufficient'].map(
     (code): CodeRow => ({
       statuses: [400, 402, 409, 422],
@@ -73,6 +78,7 @@ export const GENERIC_CODES: readonly CodeRow[] = [
     }),
   ),
   ...refusedForNow(['limit_exceeded', 'daily_limit_exceeded', 'amount_limit_exceeded'], 'over a limit'),
+  ...refusedForNow(['duplicate_payment'], 'it looks like another payment'),
   ...refusedForNow(['outside_service_hours', 'service_hours', 'maintenance', 'bank_maintenance'], 'closed now'),
   ...refusedAtOnce(
     [
@@ -92,7 +98,7 @@ export const GENERIC_CODES: readonly CodeRow[] = [
   ),
 ];
 
-export const GENERIC_STATES: Profile['states'] = {
+const STATES: Profile['states'] = {
   pending: 'open',
   accepted: 'accepted',
   processing: 'accepted',
@@ -113,46 +119,46 @@ const ABSENT = [
   { status: 404, code: 'transfer_not_found' },
 ];
 
-export function genericList(name: 'by_key' | 'by_reference', parameter: string): LookUp {
+function list(name: 'by_key' | 'by_reference', parameter: string): LookUp {
   return {
     name,
     lagMs: null,
-    path: ({ key }) => `/transfers?${parameter}=${segment(key)}`,
+    path: ({ key }) => `${BASE}?${parameter}=${segment(key)}`,
     next: (page) => (at(page, 'has_more') === true ? 'unknown' : null),
     absent: ABSENT,
   };
 }
 
-export const GENERIC_BY_OBJECT: LookUp = {
+const BY_OBJECT: LookUp = {
   name: 'by_object',
   lagMs: null,
-  path: ({ objectId }) => (objectId === null ? null : `/transfers/${segment(objectId)}`),
+  path: ({ objectId }) => (objectId === null ? null : `${BASE}/${segment(objectId)}`),
   next: () => null,
   absent: ABSENT,
 };
 
-export function genericRequest(facts: TransferFacts): ReturnType<Profile['request']> {
+function toRequest(facts: TransferFacts): ReturnType<Profile['request']> {
   const { payee } = facts;
   return {
     method: 'POST',
-    path: '/transfers',
+    path: BASE,
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     body: canonicalText({
-      account: facts.account,
-      account_number: payee.accountNumber,
-      amount: formatUnits(facts.amount, facts.decimals),
-      bank_code: payee.bankCode,
-      currency: facts.currency,
-      holder_name: payee.holderName,
-      memo: payee.memo,
+      amount: { currency: facts.currency, value: formatUnits(facts.amount, facts.decimals) },
+      creditor: {
+        account_number: bareDigits(payee.accountNumber),
+        bank_code: payee.bankCode,
+        name: payee.holderName,
+      },
+      ...(payee.memo === '' ? {} : { memo: payee.memo }),
       reference: facts.key,
     }),
   };
 }
 
-export function genericObjects(body: Json): readonly ProviderObject[] | null {
-  const list = isArray(body) ? body : at(body, 'data');
-  if (isArray(list)) return list.map(toObject);
+function toObjects(body: Json): readonly ProviderObject[] | null {
+  const items = isArray(body) ? body : at(body, 'data');
+  if (isArray(items)) return items.map(toObject);
   return isObject(body) && text(body, 'status') !== null ? [toObject(body)] : null;
 }
 
@@ -163,24 +169,25 @@ function toObject(item: Json): ProviderObject {
     id: text(item, 'id'),
     key: text(item, 'idempotency_key'),
     reference: text(item, 'reference'),
-    amount: amountOf(at(item, 'amount'), 'major'),
-    currency: text(item, 'currency'),
-    bankCode: text(item, 'bank_code'),
-    accountNumber: text(item, 'account_number'),
-    holderName: text(item, 'holder_name'),
+    amount: amountOf(at(item, 'amount', 'value'), 'major'),
+    currency: text(item, 'amount', 'currency'),
+    bankCode: text(item, 'creditor', 'bank_code'),
+    accountNumber: text(item, 'creditor', 'account_number'),
+    holderName: text(item, 'creditor', 'name'),
     state: text(item, 'status'),
-    reason: text(item, 'reason'),
+    reason: text(item, 'failure', 'code'),
     returns: isArray(returns)
       ? returns.map((one, index) => ({
           id: text(one, 'id') ?? `${text(item, 'id') ?? ''}:return:${index + 1}`,
-          amount: amountOf(at(one, 'amount'), 'major'),
+          amount: amountOf(at(one, 'amount', 'value'), 'major'),
+          fee: amountOf(at(one, 'fee', 'value'), 'major'),
           reason: text(one, 'reason'),
         }))
       : [],
   };
 }
 
-export function genericError(body: Json): ProviderError | null {
+function toError(body: Json): ProviderError | null {
   const type = text(body, 'type')?.split(/[/#:]/).at(-1);
   const code = text(body, 'code') ?? (type === undefined || type === 'blank' ? text(body, 'title') : type);
   if (code === null) return null;
@@ -211,15 +218,15 @@ export const generic: Profile = {
     value: 'true',
     cite: 'the server’s own statement about this very answer',
   },
-  codes: GENERIC_CODES,
+  codes: CODES,
   failedKeepsKey: null,
   paidMayFail: null,
-  states: GENERIC_STATES,
+  states: STATES,
   lineStates: {},
   echoes: ['reference', 'amount', 'currency', 'bankCode', 'accountNumber'],
   echoesKeyInErrors: false,
   keepHeaders: [],
-  lookUps: [genericList('by_key', 'idempotency_key'), genericList('by_reference', 'reference'), GENERIC_BY_OBJECT],
+  lookUps: [list('by_key', 'idempotency_key'), list('by_reference', 'reference'), BY_OBJECT],
   lookUp: true,
   currencies: null,
   amountUnitsMax: null,
@@ -227,7 +234,7 @@ export const generic: Profile = {
   payee: KOREAN_PAYEE,
   auth: 'bearer',
   encryption: 'none',
-  request: genericRequest,
-  objects: genericObjects,
-  error: genericError,
+  request: toRequest,
+  objects: toObjects,
+  error: toError,
 };

@@ -30,6 +30,11 @@ export function amountOf(value: Json | undefined, unit: AmountText['unit']): Amo
   return typeof value === 'string' ? { text: value, unit } : null;
 }
 
+/** An account number without the dashes that people write in it. */
+export function bareDigits(account: string): string {
+  return account.replaceAll('-', '');
+}
+
 /** An id in a path: what a provider called it, never more of the path than that. */
 export function segment(id: string): string {
   return encodeURIComponent(id);
