@@ -249,6 +249,17 @@ export const Ready = Type.Object(
     status: Type.Enum(['ready', 'not_ready']),
     database: Type.Enum(['ok', 'down']),
     rails: Type.Array(Type.Object({ rail: anyText, status: Type.Enum(['ok', 'degraded']) }, closed)),
+    attention: Type.Optional(
+      Type.Object(
+        {
+          rails_stopped: Type.Array(anyText),
+          scans_halted: Type.Array(anyText),
+          alerts: Type.Array(Type.Object({ kind: anyText, count: Type.Integer() }, closed)),
+          long_stays: Type.Integer(),
+        },
+        { ...closed, description: 'what waits for a person; payonce doctor says more' },
+      ),
+    ),
   },
   closed,
 );

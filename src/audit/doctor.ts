@@ -13,6 +13,7 @@ import { raiseAlert } from '../engine/alerts.ts';
 import { areSameMarks, readMarks, stopAllRails } from '../engine/stops.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Ports } from '../kernel/ports.ts';
+import { attentionFindings, loadAttention } from './attention.ts';
 import { probeSemantics } from './doctor-probes.ts';
 import type { Finding, Level } from './finding.ts';
 import { findUnexplained } from './in-flight.ts';
@@ -61,7 +62,7 @@ export async function runDoctor(options: DoctorOptions): Promise<DoctorReport> {
     findings.push(schema);
     if (schema.level === 'ok') {
       findings.push(...(await probeSemantics(pool, options.ports)));
-      findings.push(await marks(pool), await stops(pool));
+      findings.push(await marks(pool), ...attentionFindings(await loadAttention(pool)));
       findings.push(...(await findUnexplained(pool, options.works)));
     }
   } finally {
@@ -216,18 +217,5 @@ async function marks(pool: Pool): Promise<Finding> {
     level: 'refuse',
     found: `system ${known.system_identifier} timeline ${known.timeline} became ${now.system_identifier} timeline ${now.timeline}`,
     hint: 'After a fail-over or a restore commits may be missing whose effects have left. Compare with the rails, then: payonce database sign-off --reason TEXT',
-  };
-}
-
-async function stops(pool: Pool): Promise<Finding> {
-  const { rows } = await pool.query<{ name: string; seals_stopped_reason: string }>(
-    'select name, seals_stopped_reason from payonce.rails where seals_stopped_at is not null order by name',
-  );
-  if (rows.length === 0) return well('seals', 'no rail is stopped');
-  return {
-    name: 'seals',
-    level: 'warn',
-    found: rows.map((row) => `${row.name} seals nothing new: ${row.seals_stopped_reason}`).join('; '),
-    hint: 'When the reason is gone: payonce rail resume NAME',
   };
 }

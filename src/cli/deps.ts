@@ -31,6 +31,8 @@ export interface CliDeps {
   readonly workerRoles: readonly string[];
   configReference(): string;
   /** Throws PO_CONFIG_INVALID that lists every fault. */
+  /** Throws PO_CONFIG_INVALID for keys that `serve` would refuse. */
+  checkKeys(): Promise<void>;
   shownConfig(): { readonly settings: readonly ShownSetting[]; readonly chains: readonly string[] };
   migrate(): Promise<{ applied: readonly string[] }>;
   doctor(): Promise<DoctorReport>;

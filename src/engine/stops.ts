@@ -6,7 +6,7 @@
  */
 import type { Query, Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
-import { clearAlert } from './alerts.ts';
+import { clearAlert, raiseAlert } from './alerts.ts';
 import { needOperator } from './administration.ts';
 import { audit } from './audit-log.ts';
 import { liftQuarantine } from './quarantine.ts';
@@ -58,6 +58,7 @@ export async function stopRail(
   const standing = await lockRail(tx, name);
   if (standing !== null) return { outcome: 'was_stopped', reason: standing };
   await tx.query(STOP, [name, reason]);
+  await raiseAlert(tx, 'seals_stopped', name, `${name} seals nothing new: ${reason}`);
   await audit(tx, by.id, 'rail.stopped', name, { reason });
   return { outcome: 'stopped', reason };
 }
@@ -80,6 +81,7 @@ export async function resumeRail(
     });
   }
   await tx.query(RESUME, [name]);
+  await clearAlert(tx, 'seals_stopped', name);
   await audit(tx, by.id, 'rail.resumed', name, { stoppedFor: standing });
   return { outcome: 'resumed', reason: standing };
 }

@@ -118,6 +118,7 @@ export const cliDeps: CliDeps = {
       chains: config.chains.map((chain) => `eip155:${chain.chainId}`),
     };
   },
+  checkKeys: async () => (await import('./doctor.ts')).checkKeys(readConfig()),
   async migrate() {
     const opened = await openDatabase(readConfig(), true);
     try {

@@ -2,12 +2,15 @@
  * The doctor with what this configuration has: its rails, its keys, its flows. `examine` is `payonce doctor` and wires for
  * itself; `examineApp` is for a server that has wired already, and stops its seals where the doctor refuses.
  */
+import { existsSync } from 'node:fs';
 import { type DoctorReport, runDoctor, stopOnRefusal } from '../audit/doctor.ts';
 import type { Finding } from '../audit/finding.ts';
 import { schemaFits } from '../db/migrate.ts';
-import type { Log } from '../kernel/log.ts';
+import { makePool } from '../db/pool.ts';
+import { PayonceError } from '../kernel/errors.ts';
+import { type Log, silentLog } from '../kernel/log.ts';
 import { systemPorts } from '../kernel/ports.ts';
-import { isDevKey } from '../rails/evm/index.ts';
+import { isDevKey, openKeystore } from '../rails/evm/index.ts';
 import type { Config } from './config.ts';
 import { type App, wire, type WiredChain } from './wire.ts';
 
@@ -34,7 +37,7 @@ export async function examine(config: Config, url: string, log: Log): Promise<Do
       ports: app?.ports ?? systemPorts(),
       log,
       production: config.production,
-      developmentKeys: developmentWallets(config),
+      developmentKeys: await developmentWallets(config, url),
       // Beside `payonce up` the chains are not in our configuration: what is in flight on them is its business.
       works: app === null || (config.chains.length === 0 && !config.production) ? null : worksOf(app),
       rails: app === null ? [] : app.chains.map(railOf),
@@ -52,7 +55,7 @@ export async function examineApp(app: App): Promise<DoctorReport> {
     ports: app.ports,
     log: app.log,
     production: app.config.production,
-    developmentKeys: developmentWallets(app.config),
+    developmentKeys: await developmentWallets(app.config, app.pool.url),
     works: worksOf(app),
     rails: app.chains.map(railOf),
   });
@@ -67,9 +70,46 @@ function worksOf(app: App): { rails: readonly string[]; subjectTypes: readonly s
   return { rails: [...app.engine.rails.keys()], subjectTypes: [...app.engine.flows.keys()] };
 }
 
-function developmentWallets(config: Config): string[] {
-  const wallets = config.chains.flatMap((chain) => chain.assets.flatMap((asset) => asset.wallet ?? []));
-  return [...new Set(wallets.map((wallet) => wallet.toLowerCase()))].filter(isDevKey);
+/** Wallets of the configuration, of the database (beside `payonce up`, say) and of the keystore. */
+async function developmentWallets(config: Config, url: string): Promise<string[]> {
+  const configured = config.chains.flatMap((chain) => chain.assets.flatMap((asset) => asset.wallet ?? []));
+  const all = [...configured, ...(await registeredWallets(url)), ...(await developmentKeysOf(config).catch(() => []))];
+  return [...new Set(all.map((wallet) => wallet.toLowerCase()))].filter(isDevKey);
+}
+
+async function registeredWallets(url: string): Promise<string[]> {
+  if (!(await schemaFits(url))) return [];
+  const pool = makePool({ url, ports: systemPorts(), log: silentLog, connectionsMax: 1 });
+  try {
+    const { rows } = await pool.query<{ address: string }>('select distinct address from payonce.signers');
+    return rows.map((row) => row.address);
+  } finally {
+    await pool.end();
+  }
+}
+
+/** Keys of the keystore that everybody knows; throws where it does not open. Nothing is made. */
+export async function developmentKeysOf(config: Config): Promise<string[]> {
+  const { keystore } = config;
+  if (keystore === null || !existsSync(keystore.folder)) return [];
+  const opened = await openKeystore(keystore.folder, keystore.passphrase, systemPorts().chance);
+  return opened.signer.addresses().filter(isDevKey);
+}
+
+/** What `serve` would refuse although every setting is well formed, in the words in which it would. */
+export async function checkKeys(config: Config): Promise<void> {
+  let known: string[];
+  try {
+    known = await developmentKeysOf(config);
+  } catch (error) {
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: `PAYONCE_KEYSTORE: ${error instanceof Error ? error.message : 'it does not open'}`,
+    });
+  }
+  if (config.production && known.length > 0)
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: `PAYONCE_KEYSTORE: everybody knows the keys of ${known.join(', ')}; refused in production`,
+    });
 }
 
 function railOf(chain: WiredChain): { name: string; ask(): Promise<{ ok: boolean; found: string }> } {

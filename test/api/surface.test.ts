@@ -247,7 +247,12 @@ test('the document is OpenAPI 3.1 and names for every route its refusals and who
 
 test('a degraded rail leaves the API ready; each answer has its request id and closed headers', async () => {
   const ready = await api.ask('GET', '/readyz', { key: null });
-  assert.deepEqual(ready.body, { status: 'ready', database: 'ok', rails: [{ rail: 'noop', status: 'degraded' }] });
+  assert.deepEqual(ready.body, {
+    status: 'ready',
+    database: 'ok',
+    rails: [{ rail: 'noop', status: 'degraded' }],
+    attention: { rails_stopped: [], scans_halted: [], alerts: [], long_stays: 0 },
+  });
   assert.equal((await api.ask('GET', '/livez', { key: null })).body.version, '0.0.0-test');
   assert.match(String(ready.headers['x-request-id']), /^req_[0-9a-z]{16}$/);
   assert.equal(ready.headers['cache-control'], 'no-store');

@@ -168,10 +168,12 @@ test('a rail is stopped by an operator and let go on by an admin, and both stand
   assert.equal((await run(['rail', 'stop', 'noop'], otto)).code, 2);
   assert.equal((await run(['rail', 'stop', 'noop', '--reason', 'the provider is odd'], otto)).code, 0);
   assert.match((await run(['rail', 'stop', 'noop', '--reason', 'again'], otto)).stdout, /already: the provider is odd/);
+  assert.match((await run(['alerts'])).stdout, /seals_stopped +noop .*the provider is odd/);
   assert.match((await run(['rail', 'list'])).stdout, /noop +0 +1 +stopped since .*: the provider is odd/);
   assert.equal((await run(['rail', 'resume', 'noop'], otto)).code, 1);
   assert.match((await run(['rail', 'resume', 'noop'], admin)).stdout, /noop seals again/);
   assert.match((await run(['rail', 'list'])).stdout, /noop +0 +1 +seals/);
+  assert.doesNotMatch((await run(['alerts'])).stdout, /seals_stopped/);
   assert.equal((await run(['audit', 'list', '--object', 'noop', '--json'])).json<{ acts: unknown[] }>().acts.length, 2);
   await world.end();
 });

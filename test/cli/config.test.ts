@@ -7,6 +7,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
+import { systemChance } from '../../src/kernel/ports.ts';
+import { encryptKey } from '../../src/rails/evm/keystore.ts';
+import { devAccounts } from '../../sim/anvil.ts';
 import { payonce } from './cli-scene.ts';
 
 const ROOT = new URL('../../', import.meta.url);
@@ -50,6 +53,28 @@ test('production needs what development does without', async () => {
   for (const name of ['DATABASE_URL', 'PAYONCE_MASTER_SECRET', 'PAYONCE_DEPLOYMENT'])
     assert.ok(ran.problem().detail.includes(name));
   assert.equal((await payonce(['config', '--check'])).code, 0);
+});
+
+test('a check finds the keys that a start refuses: development keys in production, and a wrong passphrase', async () => {
+  const keys = mkdtempSync(join(tmpdir(), 'payonce-keys-'));
+  const known = devAccounts(1)[0]?.privateKey ?? '0x';
+  writeFileSync(join(keys, 'one.json'), JSON.stringify(await encryptKey(known, 'correct horse', systemChance, 1_024)));
+  const settings = {
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
+    PAYONCE_ENV: 'production',
+    PAYONCE_DEPLOYMENT: 'proof',
+    PAYONCE_MASTER_SECRET: 'a-secret-of-the-test-with-32-characters',
+    PAYONCE_METRICS_TOKEN: 'a-token-of-the-test',
+    PAYONCE_KEYSTORE: keys,
+    PAYONCE_PASSPHRASE: 'correct horse',
+  };
+  const refused = await payonce(['config', '--check', '--json'], settings);
+  assert.equal(refused.code, 2, refused.stdout);
+  assert.match(refused.problem().detail, /everybody knows the keys of 0xf39f/i);
+  const wrong = await payonce(['config', '--check', '--json'], { ...settings, PAYONCE_PASSPHRASE: 'wrong' });
+  assert.match(wrong.problem().detail, /PAYONCE_KEYSTORE: .*does not open/);
+  assert.equal((await payonce(['config', '--check'], { ...settings, PAYONCE_ENV: 'development' })).code, 0);
+  rmSync(keys, { recursive: true });
 });
 
 test('a mistyped data folder is told and makes no database', async () => {

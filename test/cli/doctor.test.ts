@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { runDoctor, stopOnRefusal } from '../../src/audit/doctor.ts';
+import { makePool } from '../../src/db/pool.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { silentLog } from '../../src/kernel/log.ts';
@@ -49,6 +50,9 @@ test('a durable PostgreSQL is found right in every point, and nothing of the exa
       ['read_committed', 'ok'],
       ['identity', 'ok'],
       ['seals', 'ok'],
+      ['scans', 'ok'],
+      ['alerts', 'ok'],
+      ['long stays', 'ok'],
       ['in flight', 'ok'],
     ],
   );
@@ -112,6 +116,15 @@ test('a changed identity, a stopped rail and open effects that nobody works are 
   const known = await runDoctor({ ...options, works: { rails: ['noop'], subjectTypes: ['withdrawal'] } });
   assert.ok(!known.findings.some((one) => one.name === 'in flight' && one.level === 'refuse'));
   assert.ok(known.findings.some((one) => one.name === 'seals' && one.level === 'warn'));
+  await world.pool.query(
+    "insert into payonce.scan_cursors (chain, next_block, halted_at, halted_reason) values ('eip155:1', 9, payonce.now(), 'finality_broken: x')",
+  );
+  await world.pool.query(
+    "insert into payonce.alerts (kind, key, message) values ('reopen_fails', 'effect:1', 'x'), ('long_stay', 'effect:1', 'x')",
+  );
+  const halted = await runDoctor({ ...options, works: null });
+  for (const name of ['scans', 'alerts', 'long stays'])
+    assert.equal(halted.findings.find((one) => one.name === name)?.level, 'warn', name);
   const left = await world.pool.query("select 1 from payonce.settings where name like 'doctor:%'");
   assert.equal(left.rowCount, 0);
   await world.end();
@@ -206,6 +219,14 @@ test('a rail whose node is down or elsewhere is a warning with the node by name,
   assert.equal(levelOf(ran, 'rail evm:31337'), 'warn');
   assert.equal(levelOf(ran, 'development keys'), 'warn');
   assert.match(ran.stdout, /0 of 2 nodes answer/);
+  // A wallet that only the database knows, as beside `payonce up`, is found too.
+  const pool = makePool({ url, ports: systemPorts(), log: silentLog, connectionsMax: 1 });
+  await pool.query("insert into payonce.rails (name) values ('evm:1')");
+  await pool.query(
+    "insert into payonce.signers (rail, address, label, next_nonce) values ('evm:1', '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266', 'x', 0)",
+  );
+  await pool.end();
+  assert.equal(levelOf(await payonceOn(url)(['doctor', '--json']), 'development keys'), 'warn');
   wrong.close();
   rmSync(folder, { recursive: true });
   await database.drop();

@@ -1,5 +1,6 @@
 /** For those who run it: is it alive, is it ready, how is it. Nothing here names a partner or an amount. */
 import { timingSafeEqual } from 'node:crypto';
+import { type Attention, loadAttention } from '../../audit/attention.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { Metrics } from '../metrics.ts';
@@ -23,15 +24,16 @@ export function healthRoutes(app: Routes, deps: ApiDeps, metrics: Metrics): void
         ...schema,
         operationId: 'ready',
         summary: 'It can take requests',
-        description: 'A degraded rail does not make it unready: payments are taken and wait.',
+        description:
+          'A degraded or stopped rail does not make it unready: payments are taken and wait. `attention` shows what waits for a person.',
         response: { 200: schemas.Ready, 503: schemas.Ready },
       },
     },
     async (_request, reply) => {
       const rails = deps.railHealth?.() ?? [];
       try {
-        await deps.pool.query('select 1 from payonce.rails limit 1');
-        return { status: 'ready', database: 'ok', rails };
+        const seen = await loadAttention(deps.pool);
+        return { status: 'ready', database: 'ok', rails, attention: toAttention(seen) };
       } catch (error) {
         deps.log.warn({ err: error }, 'not ready: the database does not answer');
         return reply.code(503).send({ status: 'not_ready', database: 'down', rails });
@@ -62,6 +64,16 @@ export function healthRoutes(app: Routes, deps: ApiDeps, metrics: Metrics): void
       return describeProblem(code);
     },
   );
+}
+
+/** Names and counts; the reasons are for people with access to the database. */
+function toAttention(seen: Attention) {
+  return {
+    rails_stopped: seen.railsStopped.map((one) => one.name),
+    scans_halted: seen.scansHalted.map((one) => one.name),
+    alerts: [...seen.grave],
+    long_stays: seen.longStays,
+  };
 }
 
 function isBearer(token: string, authorization: string | undefined): boolean {

@@ -1,0 +1,87 @@
+/**
+ * What stands still, or was found wrong, until a person acts: one reading for the doctor, for /readyz and for whoever asks.
+ * Reads only.
+ */
+import type { Query } from '../db/pool.ts';
+import type { Finding } from './finding.ts';
+
+export interface Attention {
+  readonly railsStopped: readonly { readonly name: string; readonly reason: string }[];
+  readonly scansHalted: readonly { readonly name: string; readonly reason: string }[];
+  /** Open alerts that say that something happened which must not, by kind, and open cases of that sort. */
+  readonly grave: readonly { readonly kind: string; readonly count: number }[];
+  /** Effects that stay so long that somebody was told. */
+  readonly longStays: number;
+}
+
+/** Money is in doubt where one of these is open. */
+const GRAVE = ['broken_finality', 'reopen_fails', 'contradiction', 'contradicted'];
+
+const RAILS = `select name, seals_stopped_reason as reason
+from payonce.rails
+where seals_stopped_at is not null
+order by name`;
+const SCANS = `select chain as name, halted_reason as reason
+from payonce.scan_cursors
+where halted_at is not null
+order by chain`;
+const GRAVE_OPEN = `select kind, count(*)::int as count
+from (
+  select kind from payonce.alerts where cleared_at is null and kind = any ($1::text[])
+  union all
+  select kind from payonce.cases where closed_at is null and kind = any ($1::text[])
+) found
+group by kind
+order by kind`;
+/** The alert of a stay is never cleared by itself: only effects that are still open count. */
+const LONG_STAYS = `select count(*)::int as count
+from payonce.alerts a
+join payonce.effects e on a.key = 'effect:' || e.id
+where a.kind = 'long_stay'
+  and a.cleared_at is null
+  and e.ended_at is null`;
+
+export async function loadAttention(query: Query): Promise<Attention> {
+  type Named = { name: string; reason: string };
+  return {
+    railsStopped: (await query.query<Named>(RAILS)).rows,
+    scansHalted: (await query.query<Named>(SCANS)).rows,
+    grave: (await query.query<{ kind: string; count: number }>(GRAVE_OPEN, [GRAVE])).rows,
+    longStays: (await query.query<{ count: number }>(LONG_STAYS)).rows[0]?.count ?? 0,
+  };
+}
+
+export function attentionFindings(seen: Attention): Finding[] {
+  const warn = (name: string, isWell: boolean, well: string, found: string, hint: string): Finding =>
+    isWell ? { name, level: 'ok', found: well, hint: '' } : { name, level: 'warn', found, hint };
+  return [
+    warn(
+      'seals',
+      seen.railsStopped.length === 0,
+      'no rail is stopped',
+      seen.railsStopped.map((one) => `${one.name} seals nothing new: ${one.reason}`).join('; '),
+      'When the reason is gone: payonce rail resume NAME',
+    ),
+    warn(
+      'scans',
+      seen.scansHalted.length === 0,
+      'no deposit scan is halted',
+      seen.scansHalted.map((one) => `deposits of ${one.name} are not credited: ${one.reason}`).join('; '),
+      'Read the case (payonce case list); two persons let the scan go on: payonce case propose CASE resume_scan',
+    ),
+    warn(
+      'alerts',
+      seen.grave.length === 0,
+      'nothing open says that money is in doubt',
+      seen.grave.map((one) => `${one.count} open: ${one.kind}`).join('; '),
+      'See payonce alerts and payonce case list, now.',
+    ),
+    warn(
+      'long stays',
+      seen.longStays === 0,
+      'no effect stays too long',
+      `${seen.longStays} effects stay too long`,
+      'See payonce alerts, then payonce effect show ID: no timer frees their money.',
+    ),
+  ];
+}
