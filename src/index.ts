@@ -12,15 +12,17 @@ export { advanceEffect, advanceOnce, sendOnce, watchOnce } from './engine/advanc
 export { type Counters, type EngineDeps, type EngineOptions, makeEngine } from './engine/engine.ts';
 export type { Flow } from './engine/flow.ts';
 export type { Rail } from './engine/rail.ts';
+export { makeNoopRail } from './engine/noop.ts';
 export { reopenOnce } from './engine/reopen.ts';
 export * from './flows/deposits/index.ts';
 export * from './flows/withdrawals/index.ts';
+export { readWithdrawal } from './flows/withdrawals/store.ts';
 export { ERRORS, type ErrorCode, PayonceError, type Problem, toProblem } from './kernel/errors.ts';
 export { type MakeId, makeIds } from './kernel/ids.ts';
 export { type Log, makeLog, silentLog } from './kernel/log.ts';
 export { formatUnits, parseAmount } from './kernel/money.ts';
 export { type Ports, systemPorts } from './kernel/ports.ts';
-export { type Chart, makeChart } from './ledger/accounts.ts';
+export { accountName, type Chart, makeChart } from './ledger/accounts.ts';
 export { type LedgerItem, post, type Verdict } from './ledger/post.ts';
 export { version } from './main/version.ts';
 export * from './rails/evm/index.ts';

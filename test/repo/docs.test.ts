@@ -10,6 +10,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../scripts/copy-tree.ts';
@@ -125,4 +126,20 @@ test('the commands of docs/production.md exist', async () => {
     await new Promise((resolve) => child.once('close', resolve));
     assert.ok(printed.startsWith(`Usage: payonce ${words.trim()} `), `${words}: ${printed}`);
   }
+});
+
+test('the program of docs/library.md runs as it stands, in less than sixty lines, and prints what the page says', async () => {
+  const text = page('library.md');
+  const program = block(text, 'js');
+  assert.ok(program.split('\n').length <= 60, `${program.split('\n').length} lines`);
+  // The package under its own name is its build; here the same program runs on the source.
+  const here = program.replace("'payonce'", JSON.stringify(pathToFileURL(join(root, 'src/index.ts')).href));
+  // Longer than a cold start of the database takes; a program that hangs must not hold the file up.
+  const child = spawn(process.execPath, ['--input-type=module', '-'], { cwd: root, timeout: 60_000 });
+  let printed = '';
+  child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+  child.stderr.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+  child.stdin.end(here);
+  await new Promise((resolve) => child.once('close', resolve));
+  assert.equal(printed, block(text, 'text'));
 });
