@@ -41,11 +41,13 @@ before(async () => {
 test('a packed tarball carries the compiled product and no TypeScript source', () => {
   const installed = join(home, 'node_modules/payonce');
   assert.deepEqual(readdirSync(installed).sort(), [
+    'ARCHITECTURE.md',
     'CHANGELOG.md',
     'LICENSE',
     'README.md',
     'bin',
     'dist',
+    'docs',
     'package.json',
   ]);
   assert.ok(existsSync(join(installed, 'dist/src/index.js')));
