@@ -133,15 +133,19 @@ export async function work(config: Config, roles: readonly Role[]): Promise<void
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
+/** Resolves at the first signal; from then on a second one ends the process at once. */
+async function stopAsked(): Promise<void> {
+  await Promise.race(STOP_SIGNALS.map((signal) => once(process, signal)));
+  for (const signal of STOP_SIGNALS) process.once(signal, () => process.exit(1));
+}
+
 /**
  * Starts, waits for SIGTERM, SIGINT or the end of the terminal, then stops within the drain time, the last started first. A
  * start that throws is taken down the same way before its error is told.
  */
 export async function runUntilStopped(start: (standing: AsyncDisposableStack) => Promise<void>): Promise<void> {
   const standing = new AsyncDisposableStack();
-  const asked = Promise.race(STOP_SIGNALS.map((signal) => once(process, signal))).then(() => {
-    for (const signal of STOP_SIGNALS) process.once(signal, () => process.exit(1));
-  });
+  const asked = stopAsked();
   try {
     await start(standing);
   } catch (error) {
