@@ -17,7 +17,7 @@ const THE_FILE = 'the file';
 
 /** One row for each field, as Markdown. */
 export function fieldRows(shape: TSchema): string[] {
-  return rowsOf(shape as Spoken, '');
+  return rowsOf(shape, '');
 }
 
 function rowsOf(shape: Spoken, path: string): string[] {
@@ -33,7 +33,7 @@ function rowsOf(shape: Spoken, path: string): string[] {
 /** Each fault once: the field, what was got, what was expected. The file holds no secrets but node URLs: those are cut. */
 export function fileFaults(shape: TSchema, file: unknown): string[] {
   const faults = Value.Errors(shape, file).flatMap((fault) => {
-    const found = follow(shape as Spoken, file, fault.instancePath.split('/').slice(1));
+    const found = follow(shape, file, fault.instancePath.split('/').slice(1));
     if (found.field === null) return [`${found.path}: there is no such field; expected only ${found.known}`];
     const fields = found.field.properties;
     if (fields === undefined || fault.keyword === 'type')

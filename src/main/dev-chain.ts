@@ -104,7 +104,8 @@ async function needKnown(anvil: Anvil, head: number, databaseUrl: string, dataFo
     if (scanned > BigInt(head)) return `its deposits were read up to block ${scanned}`;
     const { rows } = await query.query<{ signer: string; used: bigint }>(SETTLED, [`evm:${anvil.chainId}`]);
     for (const { signer, used } of rows) {
-      const mined = BigInt(String(await anvil.rpc('eth_getTransactionCount', [signer, 'latest'])));
+      const counted = await anvil.rpc('eth_getTransactionCount', [signer, 'latest']);
+      const mined = typeof counted === 'string' ? BigInt(counted) : 0n;
       if (mined < used) return `${used} transactions of ${signer} are settled and the chain has ${mined}`;
     }
     return null;
