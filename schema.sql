@@ -629,6 +629,23 @@ create table payonce.partners (
 );
 CREATE TRIGGER partners_no_truncate BEFORE TRUNCATE ON payonce.partners FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.payees_flagged (
+  return_id text not null,
+  partner_id text not null,
+  bank_code text not null,
+  account_number text not null,
+  transfer_id text not null,
+  reason text,
+  flagged_at timestamp with time zone not null default payonce.now(),
+  constraint payees_flagged_pkey PRIMARY KEY (return_id),
+  constraint payees_flagged_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint payees_flagged_return_id_fkey FOREIGN KEY (return_id) REFERENCES payonce.returns(id),
+  constraint payees_flagged_transfer_id_fkey FOREIGN KEY (transfer_id) REFERENCES payonce.transfers(id)
+);
+CREATE INDEX payees_flagged_payee ON payonce.payees_flagged USING btree (partner_id, bank_code, account_number);
+CREATE TRIGGER payees_flagged_append_only BEFORE DELETE OR UPDATE ON payonce.payees_flagged FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payees_flagged_no_truncate BEFORE TRUNCATE ON payonce.payees_flagged FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.postings (
   id bigint not null generated always as identity,
   idem_key text collate "C" not null,
@@ -685,13 +702,16 @@ create table payonce.returns (
   amount numeric(78,0) not null,
   fee numeric(78,0) not null default 0,
   at timestamp with time zone not null default payonce.now(),
+  reason text,
   constraint returns_pkey PRIMARY KEY (id),
   constraint returns_once UNIQUE (effect_id, provider_return_id),
   constraint returns_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
   constraint returns_amount_check CHECK ((amount > (0)::numeric)),
-  constraint returns_fee_check CHECK ((fee >= (0)::numeric))
+  constraint returns_fee_check CHECK ((fee >= (0)::numeric)),
+  constraint returns_fee_within CHECK ((fee <= amount))
 );
 CREATE TRIGGER returns_append_only BEFORE DELETE OR UPDATE ON payonce.returns FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER returns_guard BEFORE INSERT ON payonce.returns FOR EACH ROW EXECUTE FUNCTION payonce.returns_guard();
 CREATE TRIGGER returns_no_truncate BEFORE TRUNCATE ON payonce.returns FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.scan_cursors (
@@ -753,6 +773,40 @@ create table payonce.subjects (
 ) with (fillfactor=80);
 CREATE TRIGGER subjects_guard BEFORE DELETE OR UPDATE ON payonce.subjects FOR EACH ROW EXECUTE FUNCTION payonce.subjects_guard();
 CREATE TRIGGER subjects_no_truncate BEFORE TRUNCATE ON payonce.subjects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.transfers (
+  id text not null,
+  partner_id text not null,
+  idempotency_key text not null,
+  external_id text,
+  asset_id text not null,
+  amount numeric(78,0) not null,
+  fee numeric(78,0) not null,
+  bank_code text not null,
+  account_number text not null,
+  holder_name text not null,
+  holder_name_nfc text not null,
+  memo text not null,
+  repays text,
+  requested_at timestamp with time zone not null default payonce.now(),
+  day date not null,
+  subject_type text not null default 'transfer'::text,
+  constraint transfers_pkey PRIMARY KEY (id),
+  constraint transfers_key UNIQUE (partner_id, idempotency_key),
+  constraint transfers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint transfers_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint transfers_repays_fkey FOREIGN KEY (repays) REFERENCES payonce.transfers(id),
+  constraint transfers_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint transfers_amount_check CHECK ((amount > (0)::numeric)),
+  constraint transfers_fee_check CHECK ((fee >= (0)::numeric)),
+  constraint transfers_holder_name_nfc_check CHECK ((holder_name_nfc IS NFC NORMALIZED)),
+  constraint transfers_subject_type_check CHECK ((subject_type = 'transfer'::text))
+);
+CREATE UNIQUE INDEX transfers_external_id ON payonce.transfers USING btree (partner_id, external_id) WHERE (external_id IS NOT NULL);
+CREATE INDEX transfers_list ON payonce.transfers USING btree (partner_id, requested_at DESC, id DESC);
+CREATE UNIQUE INDEX transfers_repays ON payonce.transfers USING btree (repays) WHERE (repays IS NOT NULL);
+CREATE TRIGGER transfers_append_only BEFORE DELETE OR UPDATE ON payonce.transfers FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER transfers_no_truncate BEFORE TRUNCATE ON payonce.transfers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.withdrawals (
   id text not null,
@@ -863,18 +917,22 @@ UNION ALL
           WHERE c.effect_id = e.id AND c.kind = 'contradiction'::text));
 
 create view payonce.broken_e15 as
- SELECT 'withdrawal '::text || w.id AS subject,
-    (('key '::text || w.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
-   FROM payonce.withdrawals w
-     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = w.partner_id AND k.key = w.idempotency_key
-  WHERE k.resource_id IS DISTINCT FROM w.id
+ SELECT e15_of_withdrawals.subject,
+    e15_of_withdrawals.detail
+   FROM payonce.e15_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || t.id AS subject,
+    (('key '::text || t.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.transfers t
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = t.partner_id AND k.key = t.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM t.id
 UNION ALL
  SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
-    ('names withdrawal '::text || k.resource_id) || ', which does not exist'::text AS detail
+    ('names transfer '::text || k.resource_id) || ', which does not exist'::text AS detail
    FROM payonce.idempotency_keys k
-  WHERE k.resource_type = 'withdrawal'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.withdrawals w
-          WHERE w.id = k.resource_id));
+  WHERE k.resource_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.transfers t
+          WHERE t.id = k.resource_id));
 
 create view payonce.broken_e16 as
  SELECT 'lane '::text || lane AS subject,
@@ -885,31 +943,33 @@ create view payonce.broken_e16 as
  HAVING count(*) > 1;
 
 create view payonce.broken_e17 as
- SELECT 'effect '::text || e.id AS subject,
-    (('sent '::text || e.amount) || ' and got back '::text) || sum(r.amount) AS detail
+ SELECT e17_amounts.subject,
+    e17_amounts.detail
+   FROM payonce.e17_amounts
+UNION ALL
+ SELECT 'return '::text || r.id AS subject,
+    ('of '::text || r.amount) || ' is not booked'::text AS detail
    FROM payonce.returns r
-     JOIN payonce.effects e ON e.id = r.effect_id
-  GROUP BY e.id, e.amount
- HAVING sum(r.amount) > e.amount;
+  WHERE r.amount > r.fee AND NOT (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.idem_key = ('RETURN:'::text || r.id)));
 
 create view payonce.broken_e3 as
+ SELECT e3_of_withdrawals.subject,
+    e3_of_withdrawals.detail
+   FROM payonce.e3_of_withdrawals
+UNION ALL
  SELECT 'effect '::text || e.id AS subject,
     ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
    FROM payonce.effects e
-     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
+     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
      LEFT JOIN ( SELECT postings.effect_id,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'WDR_CONFIRM:%'::text OR postings.idem_key ~~ 'WDR_MOVE:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'TRF_CONFIRM:%'::text) AS booked,
             count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
            FROM payonce.postings
           WHERE postings.effect_id IS NOT NULL
           GROUP BY postings.effect_id) b ON b.effect_id = e.id
-  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
-UNION ALL
- SELECT 'effect '::text || c.effect_id AS subject,
-    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
-   FROM payonce.effect_holds c
-     LEFT JOIN payonce.holds h ON h.key = c.hold_key
-  WHERE c.state = 'SETTLED'::text AND h.state IS DISTINCT FROM 'posted'::text OR c.state = 'RELEASED'::text AND h.state IS DISTINCT FROM 'voided'::text;
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
 
 create view payonce.broken_e5 as
  SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
@@ -1095,6 +1155,208 @@ UNION ALL
 
 create view payonce.broken_l5 as
  WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
+            min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            min(a.partner_id) AS partner_id,
+            COALESCE(sum(e.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody
+           FROM payonce.postings p
+             JOIN payonce.ledger_entries e ON e.posting_id = p.id
+             JOIN payonce.accounts a ON a.id = e.account_id
+          WHERE p.idem_key ~~ 'TRF_CONFIRM:%'::text OR p.idem_key ~~ 'RETURN:%'::text
+          GROUP BY p.id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN t.id IS NULL THEN 'names no transfer'::text
+                    WHEN e.id IS NULL THEN 'belongs to no effect of this transfer'::text
+                    WHEN n.asset_id <> t.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || t.asset_id
+                    WHEN n.partner_id IS DISTINCT FROM t.partner_id OR n.partner <> (- (t.amount + t.fee)) OR n.custody <> t.amount THEN (((((('books '::text || n.partner) || ' for '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (- (t.amount + t.fee))) || ' for '::text) || t.partner_id
+                    ELSE NULL::text
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.transfers t ON t.id = n.name
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = 'transfer'::text AND e.subject_id = t.id
+          WHERE n.kind = 'TRF_CONFIRM'::text
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN n.effect_id IS DISTINCT FROM r.effect_id THEN 'carries effect '::text || COALESCE(n.effect_id::text, 'none'::text)
+                    WHEN n.asset_id <> e.asset_id OR n.partner_id IS DISTINCT FROM e.partner_id OR n.partner <> (r.amount - r.fee) OR n.custody <> (- (r.amount - r.fee)) THEN (((((('gives '::text || n.partner) || ' back to '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (r.amount - r.fee)) || ' to '::text) || e.partner_id
+                    ELSE NULL::text
+                END AS "case"
+           FROM lines n
+             JOIN payonce.returns r ON r.id = n.name
+             JOIN payonce.effects e ON e.id = r.effect_id
+          WHERE n.kind = 'RETURN'::text
+        )
+ SELECT l5_without_transfers.subject,
+    l5_without_transfers.detail
+   FROM payonce.l5_without_transfers
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL;
+
+create view payonce.broken_l6 as
+ SELECT l6_of_withdrawals.subject,
+    l6_of_withdrawals.detail
+   FROM payonce.l6_of_withdrawals
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'pays a transfer and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
+     LEFT JOIN payonce.holds h ON h.key = e.hold_key
+  WHERE h.amount IS DISTINCT FROM (t.amount + t.fee);
+
+create view payonce.broken_l7 as
+ SELECT 'table '::text || w.guarded AS subject,
+    'has lost its trigger '::text || w.guard AS detail
+   FROM ( VALUES ('ledger_entries'::text,'ledger_entries_append_only'::text), ('ledger_entries'::text,'ledger_entries_no_truncate'::text), ('ledger_entries'::text,'ledger_entries_whole'::text), ('postings'::text,'postings_append_only'::text), ('postings'::text,'postings_no_truncate'::text)) w(guarded, guard)
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM pg_trigger t
+          WHERE t.tgrelid = to_regclass('payonce.'::text || w.guarded)::oid AND t.tgname = w.guard))
+UNION ALL
+ SELECT 'table '::text || c.relname::text AS subject,
+    ('its trigger '::text || t.tgname::text) || ' is switched off'::text AS detail
+   FROM pg_trigger t
+     JOIN pg_class c ON c.oid = t.tgrelid
+  WHERE c.relnamespace = 'payonce'::regnamespace::oid AND (t.tgenabled <> ALL (ARRAY['O'::"char", 'A'::"char"]));
+
+create view payonce.broken_l8 as
+ SELECT 'posting '::text || p.idem_key AS subject,
+    'is a reversal that names no original'::text AS detail
+   FROM payonce.postings p
+  WHERE p.idem_key ~ '^(DEP_REVERSAL|UNWOUND):'::text AND p.reverses IS NULL
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    ('reverses '::text || o.idem_key) ||
+        CASE
+            WHEN o.reverses IS NOT NULL THEN ', itself a reversal'::text
+            WHEN r.id <= o.id THEN ', which came later'::text
+            ELSE ', which was reversed before'::text
+        END AS detail
+   FROM payonce.postings r
+     JOIN payonce.postings o ON o.id = r.reverses
+  WHERE o.reverses IS NOT NULL OR r.id <= o.id OR (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.reverses = o.id AND p.id < r.id))
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    (('does not give account '::text || l.account_id) || ' back its '::text) || (- l.amount) AS detail
+   FROM payonce.postings r
+     JOIN payonce.ledger_entries l ON l.posting_id = r.reverses AND l.amount < 0::numeric
+     LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
+  WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
+
+create view payonce.broken_n1 as
+ SELECT n1_of_withdrawals.subject,
+    n1_of_withdrawals.detail
+   FROM payonce.n1_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE e.subject_type = 'transfer'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.confirmed'::text))
+UNION ALL
+ SELECT 'transfer '::text || e.subject_id AS subject,
+    'came back and no event says so'::text AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  WHERE e.subject_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.returned'::text));
+
+create view payonce.broken_n2 as
+ SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
+    (((('has '::text || COALESCE(e.events, 0::bigint)) || ' events up to '::text) || COALESCE(e.last, 0::bigint)) || ', its counter says '::text) || s.event_seq AS detail
+   FROM payonce.subjects s
+     LEFT JOIN ( SELECT events.subject_type,
+            events.subject_id,
+            count(*) AS events,
+            min(events.sequence) AS first,
+            max(events.sequence) AS last
+           FROM payonce.events
+          GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
+  WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
+
+create view payonce.broken_v2 as
+ SELECT v2_of_withdrawals.subject,
+    v2_of_withdrawals.detail
+   FROM payonce.v2_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || t.id AS subject,
+    'has no effect'::text AS detail
+   FROM payonce.transfers t
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = 'transfer'::text AND e.subject_id = t.id));
+
+create view payonce.e15_of_withdrawals as
+ SELECT 'withdrawal '::text || w.id AS subject,
+    (('key '::text || w.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.withdrawals w
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = w.partner_id AND k.key = w.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM w.id
+UNION ALL
+ SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
+    ('names withdrawal '::text || k.resource_id) || ', which does not exist'::text AS detail
+   FROM payonce.idempotency_keys k
+  WHERE k.resource_type = 'withdrawal'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.withdrawals w
+          WHERE w.id = k.resource_id));
+
+create view payonce.e17_amounts as
+ SELECT 'effect '::text || e.id AS subject,
+    (('sent '::text || e.amount) || ' and got back '::text) || sum(r.amount) AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  GROUP BY e.id, e.amount
+ HAVING sum(r.amount) > e.amount;
+
+create view payonce.e3_of_withdrawals as
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
+     LEFT JOIN ( SELECT postings.effect_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'WDR_CONFIRM:%'::text OR postings.idem_key ~~ 'WDR_MOVE:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings
+          WHERE postings.effect_id IS NOT NULL
+          GROUP BY postings.effect_id) b ON b.effect_id = e.id
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
+UNION ALL
+ SELECT 'effect '::text || c.effect_id AS subject,
+    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
+   FROM payonce.effect_holds c
+     LEFT JOIN payonce.holds h ON h.key = c.hold_key
+  WHERE c.state = 'SETTLED'::text AND h.state IS DISTINCT FROM 'posted'::text OR c.state = 'RELEASED'::text AND h.state IS DISTINCT FROM 'voided'::text;
+
+create view payonce.effect_holds as
+ SELECT id AS effect_id,
+    state,
+    subject_type,
+    subject_id,
+    amount,
+        CASE
+            WHEN reopens = 0 THEN hold_key
+            ELSE (hold_key || ':reopened:'::text) || reopens
+        END AS hold_key
+   FROM payonce.effects e
+  WHERE hold_key IS NOT NULL;
+
+create view payonce.l5_without_transfers as
+ WITH lines AS (
          SELECT e.posting_id,
             min(e.asset_id) AS asset_id,
             count(DISTINCT e.asset_id) AS assets,
@@ -1193,14 +1455,14 @@ create view payonce.broken_l5 as
          SELECT p.idem_key,
             'is a key of no known kind'::text
            FROM payonce.postings p
-          WHERE (split_part(p.idem_key, ':'::text, 1) <> ALL (ARRAY['WDR_CONFIRM'::text, 'WDR_MOVE'::text, 'DEP_CREDIT'::text, 'DEP_FEE'::text, 'DEP_SUSPENSE'::text, 'DEP_MOVE'::text, 'DEP_CLAIM'::text, 'DEP_REVERSAL'::text, 'GAS'::text, 'OVERPAID'::text, 'UNWOUND'::text, 'RETURN'::text, 'ADJUST'::text, 'MIGRATED'::text])) OR p.idem_key !~~ '%:_%'::text
+          WHERE (split_part(p.idem_key, ':'::text, 1) <> ALL (ARRAY['WDR_CONFIRM'::text, 'WDR_MOVE'::text, 'TRF_CONFIRM'::text, 'DEP_CREDIT'::text, 'DEP_FEE'::text, 'DEP_SUSPENSE'::text, 'DEP_MOVE'::text, 'DEP_CLAIM'::text, 'DEP_REVERSAL'::text, 'GAS'::text, 'OVERPAID'::text, 'UNWOUND'::text, 'RETURN'::text, 'ADJUST'::text, 'MIGRATED'::text])) OR p.idem_key !~~ '%:_%'::text
         )
  SELECT 'posting '::text || idem_key AS subject,
     fault AS detail
    FROM judged
   WHERE fault IS NOT NULL;
 
-create view payonce.broken_l6 as
+create view payonce.l6_of_withdrawals as
  SELECT ((('account '::text || a.id) || ' ('::text) || a.code) || ')'::text AS subject,
     (('held '::text || a.held) || ', open holds '::text) || COALESCE(h.total, 0::numeric) AS detail
    FROM payonce.accounts a
@@ -1236,47 +1498,7 @@ UNION ALL
      JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
   WHERE w.purpose = 'customer'::text AND e.hold_key IS NULL;
 
-create view payonce.broken_l7 as
- SELECT 'table '::text || w.guarded AS subject,
-    'has lost its trigger '::text || w.guard AS detail
-   FROM ( VALUES ('ledger_entries'::text,'ledger_entries_append_only'::text), ('ledger_entries'::text,'ledger_entries_no_truncate'::text), ('ledger_entries'::text,'ledger_entries_whole'::text), ('postings'::text,'postings_append_only'::text), ('postings'::text,'postings_no_truncate'::text)) w(guarded, guard)
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM pg_trigger t
-          WHERE t.tgrelid = to_regclass('payonce.'::text || w.guarded)::oid AND t.tgname = w.guard))
-UNION ALL
- SELECT 'table '::text || c.relname::text AS subject,
-    ('its trigger '::text || t.tgname::text) || ' is switched off'::text AS detail
-   FROM pg_trigger t
-     JOIN pg_class c ON c.oid = t.tgrelid
-  WHERE c.relnamespace = 'payonce'::regnamespace::oid AND (t.tgenabled <> ALL (ARRAY['O'::"char", 'A'::"char"]));
-
-create view payonce.broken_l8 as
- SELECT 'posting '::text || p.idem_key AS subject,
-    'is a reversal that names no original'::text AS detail
-   FROM payonce.postings p
-  WHERE p.idem_key ~ '^(DEP_REVERSAL|UNWOUND):'::text AND p.reverses IS NULL
-UNION ALL
- SELECT 'posting '::text || r.idem_key AS subject,
-    ('reverses '::text || o.idem_key) ||
-        CASE
-            WHEN o.reverses IS NOT NULL THEN ', itself a reversal'::text
-            WHEN r.id <= o.id THEN ', which came later'::text
-            ELSE ', which was reversed before'::text
-        END AS detail
-   FROM payonce.postings r
-     JOIN payonce.postings o ON o.id = r.reverses
-  WHERE o.reverses IS NOT NULL OR r.id <= o.id OR (EXISTS ( SELECT 1
-           FROM payonce.postings p
-          WHERE p.reverses = o.id AND p.id < r.id))
-UNION ALL
- SELECT 'posting '::text || r.idem_key AS subject,
-    (('does not give account '::text || l.account_id) || ' back its '::text) || (- l.amount) AS detail
-   FROM payonce.postings r
-     JOIN payonce.ledger_entries l ON l.posting_id = r.reverses AND l.amount < 0::numeric
-     LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
-  WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
-
-create view payonce.broken_n1 as
+create view payonce.n1_of_withdrawals as
  SELECT 'event '::text || e.event_id AS subject,
     'has no delivery for endpoint '::text || p.id AS detail
    FROM payonce.events e
@@ -1308,20 +1530,82 @@ UNION ALL
            FROM payonce.events v
           WHERE v.subject_type = 'deposit'::text AND v.subject_id = d.id AND v.type = ('deposit.'::text || d.state)));
 
-create view payonce.broken_n2 as
- SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
-    (((('has '::text || COALESCE(e.events, 0::bigint)) || ' events up to '::text) || COALESCE(e.last, 0::bigint)) || ', its counter says '::text) || s.event_seq AS detail
-   FROM payonce.subjects s
-     LEFT JOIN ( SELECT events.subject_type,
-            events.subject_id,
-            count(*) AS events,
-            min(events.sequence) AS first,
-            max(events.sequence) AS last
-           FROM payonce.events
-          GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
-  WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
+create view payonce.transfer_states as
+ SELECT t.id,
+    e.id AS effect_id,
+        CASE
+            WHEN e.state = 'SETTLED'::text AND (EXISTS ( SELECT 1
+               FROM payonce.returns r
+              WHERE r.effect_id = e.id)) THEN 'returned'::text
+            WHEN e.state = 'SETTLED'::text THEN 'confirmed'::text
+            WHEN c.open_case THEN 'in_review'::text
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
+            ELSE 'processing'::text
+        END AS status
+   FROM payonce.transfers t
+     JOIN payonce.subjects s ON s.type = 'transfer'::text AND s.id = t.id
+     JOIN LATERAL ( SELECT e_1.id,
+            e_1.subject_type,
+            e_1.subject_id,
+            e_1.seq,
+            e_1.partner_id,
+            e_1.rail,
+            e_1.state,
+            e_1.lane,
+            e_1.asset_id,
+            e_1.amount,
+            e_1.destination,
+            e_1.wallet,
+            e_1.signer,
+            e_1.call,
+            e_1.hold_key,
+            e_1.created_at,
+            e_1.lease_token,
+            e_1.lease_until,
+            e_1.next_at,
+            e_1.wait_reason,
+            e_1.failures,
+            e_1.identity,
+            e_1.payload,
+            e_1.expect,
+            e_1.plan,
+            e_1.nonce,
+            e_1.sealed_at,
+            e_1.first_sent_at,
+            e_1.send_count,
+            e_1.send_by,
+            e_1.last_sent_at,
+            e_1.no_send,
+            e_1.wanted,
+            e_1.testimonies,
+            e_1.evidence_version,
+            e_1.accepted_at,
+            e_1.accepted_object,
+            e_1.included_at,
+            e_1.last_unreadable,
+            e_1.believed_evidence,
+            e_1.lateness_until,
+            e_1.fresh_look_at,
+            e_1.watch_at,
+            e_1.settled_by,
+            e_1.released_by,
+            e_1.release_rank,
+            e_1.ended_at,
+            e_1.reopened_at,
+            e_1.reopens,
+            e_1.contradicted_at,
+            e_1.transitions
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = 'transfer'::text AND e_1.subject_id = t.id
+          ORDER BY e_1.seq DESC
+         LIMIT 1) e ON true
+     CROSS JOIN LATERAL ( SELECT e.contradicted_at IS NOT NULL OR (EXISTS ( SELECT 1
+                   FROM payonce.cases k
+                     JOIN payonce.effects x ON x.id = k.effect_id
+                  WHERE x.subject_type = 'transfer'::text AND x.subject_id = t.id AND k.closed_at IS NULL)) AS open_case) c;
 
-create view payonce.broken_v2 as
+create view payonce.v2_of_withdrawals as
  SELECT 'withdrawal '::text || w.id AS subject,
     'has no effect'::text AS detail
    FROM payonce.withdrawals w
@@ -1348,19 +1632,6 @@ UNION ALL
   WHERE s.closed_at IS NOT NULL AND e.state <> 'RELEASED'::text AND NOT (EXISTS ( SELECT 1
            FROM payonce.cases c
           WHERE c.effect_id = e.id AND c.kind = 'told_failed'::text));
-
-create view payonce.effect_holds as
- SELECT id AS effect_id,
-    state,
-    subject_type,
-    subject_id,
-    amount,
-        CASE
-            WHEN reopens = 0 THEN hold_key
-            ELSE (hold_key || ':reopened:'::text) || reopens
-        END AS hold_key
-   FROM payonce.effects e
-  WHERE hold_key IS NOT NULL;
 
 create view payonce.withdrawal_states as
  SELECT w.id,
@@ -2186,6 +2457,22 @@ begin
   raise exception 'append_only: % of % is refused', tg_op, tg_table_name using errcode = 'P0A01', constraint = tg_table_name || '_append_only';
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.returns_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  went record;
+begin
+  select e.state, e.amount into went from payonce.effects e where e.id = new.effect_id for no key update;
+  if went.state <> 'SETTLED'
+     or new.amount + coalesce((select sum(r.amount) from payonce.returns r where r.effect_id = new.effect_id), 0) > went.amount then
+    raise exception 'effect % is % with %: this return is no part of it', new.effect_id, went.state, went.amount
+      using errcode = 'P0B22', constraint = 'returns_within';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.scan_cursors_guard()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2275,6 +2562,7 @@ grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.refuse_change() to public;
+grant execute on function payonce.returns_guard() to public;
 grant execute on function payonce.scan_cursors_guard() to public;
 grant execute on function payonce.scanned_blocks_guard() to public;
 grant execute on function payonce.shifted_now(text) to public;

@@ -144,7 +144,7 @@ judged as (
   select p.idem_key, 'is a key of no known kind'
   from payonce.postings p
   where split_part(p.idem_key, ':', 1) not in (
-    'WDR_CONFIRM', 'WDR_MOVE', 'DEP_CREDIT', 'DEP_FEE', 'DEP_SUSPENSE', 'DEP_MOVE', 'DEP_CLAIM', 'DEP_REVERSAL', 'GAS', 'OVERPAID',
+    'WDR_CONFIRM', 'WDR_MOVE', 'TRF_CONFIRM', 'DEP_CREDIT', 'DEP_FEE', 'DEP_SUSPENSE', 'DEP_MOVE', 'DEP_CLAIM', 'DEP_REVERSAL', 'GAS', 'OVERPAID',
     'UNWOUND', 'RETURN', 'ADJUST', 'MIGRATED')
      or p.idem_key not like '%:_%'
 )

@@ -30,6 +30,7 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   unmatched_inbound: 'see the event in the inbox; close it by two persons when it is explained.',
   unknown_movement: 'find out who moved it; a leaked key means: quarantine, move the funds.',
   deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
+  return_unclear: 'compare the provider’s returns with the statement; book what came back by two persons.',
   database_changed: 'make sure that no commit is missing, then: database sign-off.',
 };
 

@@ -93,18 +93,28 @@ export async function sealEffects(tx: Tx, list: readonly NewSeal[], sendForMs: n
 
 const SETTLE = `update payonce.effects e
 set state = 'SETTLED', settled_by = u.evidence, ended_at = payonce.now(), last_unreadable = false, wanted = null, wait_reason = null,
-    lease_until = null
-from unnest($1::bigint[], $2::bigint[]) as u (id, evidence)
+    lease_until = null,
+    watch_at = case when u.watched then payonce.now() + interval '1 hour' end
+from unnest($1::bigint[], $2::bigint[], $3::bool[]) as u (id, evidence, watched)
 where e.id = u.id
   and e.state || '' = 'SEALED'
 returning e.id`;
 
 /** SEALED → SETTLED. A yes needs no lock: no token is asked for (design §1, 6). */
-export async function settleEffects(tx: Tx, list: readonly { id: bigint; evidenceId: bigint }[]): Promise<Set<bigint>> {
+export async function settleEffects(
+  tx: Tx,
+  list: readonly {
+    id: bigint;
+    evidenceId: bigint;
+    /** Money may still come back: it is looked at for as long as the rail says. */
+    watched?: boolean;
+  }[],
+): Promise<Set<bigint>> {
   if (list.length === 0) return new Set();
   const { rows } = await tx.query<{ id: bigint }>(SETTLE, [
     list.map((one) => one.id),
     list.map((one) => one.evidenceId),
+    list.map((one) => one.watched === true),
   ]);
   return new Set(rows.map((row) => row.id));
 }

@@ -15,6 +15,18 @@ export interface EndedEffect {
   /** The rail's object that ended it (a transaction hash), for display. */
   readonly objectId: string | null;
   readonly detail: string;
+  /** Released by a refusal that says that request or account are wrong and stay so (never balance, limit or hours). */
+  readonly final?: boolean;
+}
+
+/** Money of a settled effect that came back, on record for the first time here. */
+export interface BookedReturn {
+  readonly id: string;
+  readonly effect: EffectRow;
+  readonly amount: bigint;
+  /** Kept of it on the way: `amount` less `fee` is with us again. */
+  readonly fee: bigint;
+  readonly reason: string | null;
 }
 
 export interface Outcome {
@@ -48,6 +60,9 @@ export interface Flow {
   ): Promise<readonly NewEvent[]>;
   /** Events when a released effect turned out to have moved after all. */
   reopened(tx: Tx, effects: readonly EffectRow[]): Promise<readonly NewEvent[]>;
+  /** What posts and tells money that came back. Each posting carries the effect's id. Absent: nothing comes back here, and
+   *  what does is a case. */
+  returned?(tx: Tx, returns: readonly BookedReturn[]): Promise<Outcome>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
   holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
 }

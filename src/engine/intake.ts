@@ -62,6 +62,11 @@ export interface Draft<One extends Order> {
   readonly fee: bigint;
 }
 
+export interface Objection {
+  readonly code: ErrorCode;
+  readonly facts: ErrorFacts;
+}
+
 /** What a flow brings. */
 export interface OrderKind<One extends Order> {
   readonly operation: string;
@@ -72,6 +77,8 @@ export interface OrderKind<One extends Order> {
   /** What stands against the destination, in words, or `null`. */
   refuses(order: One, policy: Policy, own: { kind: string; partnerId: string | null } | undefined): string | null;
   payee?(order: One): BankPayee;
+  /** What the flow's own rows have against an order, or `null`; one per order, in order, read under their locks. */
+  objections?(tx: Tx, orders: readonly One[]): Promise<readonly (Objection | null)[]>;
   loadExternalIds(
     query: Query,
     list: readonly { partnerId: string; externalId: string }[],
@@ -158,6 +165,7 @@ async function takeIn<One extends Order>(
   ]);
   const known = new Map((await loadKnownKeys(tx, keys)).map((one) => [naturalKey(one.partnerId, one.key), one]));
   const taken = await kind.loadExternalIds(tx, externals);
+  const objections = (await kind.objections?.(tx, requests)) ?? [];
   const policies = new Map(
     (await loadPolicies(tx, uniquePairs(requests))).map((one) => [`${one.partnerId}\n${one.assetId}`, one]),
   );
@@ -183,6 +191,8 @@ async function takeIn<One extends Order>(
         got: request.externalId ?? '',
         resource: { type: kind.subjectType, id: holder },
       });
+    const objection = objections[place] ?? null;
+    if (objection !== null) return refuse(place, objection.code, objection.facts);
     const policy = policies.get(`${request.partnerId}\n${request.assetId}`);
     if (policy === undefined)
       return refuse(place, 'PO_ASSET_UNKNOWN', {

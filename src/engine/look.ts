@@ -1,6 +1,7 @@
 /**
  * Looks beside every lease: what the rail shows as moved is recorded at once, whatever the effect's state; a no is not.
- * By a monitor's or a provider's word (`confirm.ts`), and for the watch list of believed releases.
+ * By a monitor's or a provider's word (`confirm.ts`), and for the watch list: believed releases, which may have moved after
+ * all, and settled effects of rails whose money may come back.
  */
 import type { EngineDeps } from './deps.ts';
 import type { Rail } from './rail.ts';
@@ -18,6 +19,8 @@ limit 100`;
 
 const WATCH_NEXT = `update payonce.effects e
 set watch_at = case
+  when e.state = 'SETTLED' then
+    case when payonce.now() < e.ended_at + make_interval(secs => $3::float8 / 1000) then payonce.now() + interval '1 day' end
   when payonce.now() < e.ended_at + interval '1 day' then e.ended_at + interval '1 day'
   when payonce.now() < e.ended_at + make_interval(secs => $2::float8 / 1000) then e.ended_at + make_interval(secs => $2::float8 / 1000)
   when payonce.now() < e.ended_at + make_interval(secs => $2::float8 / 1000) + interval '7 days'
@@ -31,12 +34,16 @@ const RETENTION_MS = 30 * 24 * 3_600_000;
 /** No lease: a look at what is released may bring a yes and nothing else. */
 const NO_LEASE = -1n;
 
-/** Looks again at believed releases that are due. Answers how many there were. */
+/** Looks again at what ended and is watched, where it is due. Answers how many there were. */
 export async function watchReleasedOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   const ids = (await deps.pool.query<{ id: bigint }>(DUE, [rail.name])).rows.map((row) => row.id);
   if (ids.length === 0) return 0;
   await lookAt(deps, rail, await loadEffects(deps.pool, ids));
-  await deps.pool.query(WATCH_NEXT, [ids, rail.capabilities.keyRetentionMs ?? RETENTION_MS]);
+  await deps.pool.query(WATCH_NEXT, [
+    ids,
+    rail.capabilities.keyRetentionMs ?? RETENTION_MS,
+    rail.capabilities.returnsWithinMs ?? 0,
+  ]);
   return ids.length;
 }
 

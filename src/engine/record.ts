@@ -20,6 +20,7 @@ import { judge, type Judged, type Pass, type Found } from './judge.ts';
 import { EVIDENCE, type Evidence } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
 import type { Rail, RailCost } from './rail.ts';
+import { bookReturns } from './returns.ts';
 import { settleBatch, type Verdict } from './settle.ts';
 import { type EffectRow, giveBack, lockEffects } from './store.ts';
 import {
@@ -138,6 +139,7 @@ async function recordIn(
   }
   const judgedToEnd = new Set(verdicts.map((verdict) => verdict.effect.id));
   const ended = await settleBatch(tx, deps, rail, verdicts);
+  if (decides) await bookReturns(tx, deps, judged, ended);
   await showInclusion(tx, deps, judged, ended);
   await startBelieving(tx, deps, rail, judged, evidenceIds);
   await openCases(tx, deps, judged);
@@ -303,6 +305,7 @@ function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail):
     detail: by.detail,
     cost: costOf(one, rail),
     lookedAt: by.rank === 'believed' ? (one.pass.lookedAt ?? null) : null,
+    final: one.pass.found[one.evidence.indexOf(by)]?.observation.refusal?.final === true,
   };
 }
 

@@ -34,6 +34,7 @@ export interface Verdict {
   readonly cost: RailCost | null;
   /** When the pass' look began, on the database's clock: a believed release needs it. */
   readonly lookedAt?: Date | null;
+  readonly final?: boolean;
 }
 
 /** Ends these effects; answers the ids whose end is ours. The effects are locked and lie in id order. */
@@ -51,7 +52,11 @@ export async function settleBatch(
   const won = new Set<bigint>([
     ...(await settleEffects(
       tx,
-      settles.map((one) => ({ id: one.effect.id, evidenceId: one.evidenceId })),
+      settles.map((one) => ({
+        id: one.effect.id,
+        evidenceId: one.evidenceId,
+        watched: deps.rails.get(one.effect.rail)?.capabilities.returnsWithinMs !== undefined,
+      })),
     )),
     ...(await releaseEffects(
       tx,
@@ -364,5 +369,11 @@ export async function bookOverpaid(tx: Tx, deps: EngineDeps, effect: EffectRow, 
 }
 
 function toEnded(verdict: Verdict): EndedEffect {
-  return { effect: verdict.effect, kind: verdict.kind, objectId: verdict.objectId, detail: verdict.detail };
+  return {
+    effect: verdict.effect,
+    kind: verdict.kind,
+    objectId: verdict.objectId,
+    detail: verdict.detail,
+    final: verdict.final === true,
+  };
 }

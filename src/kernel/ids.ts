@@ -8,6 +8,7 @@
  * Posting keys, the whole table (W3, W4; at most 80 characters, all UNIQUE):
  *   WDR_CONFIRM:{withdrawal}      a customer withdrawal's DEBIT (amount and fee) when its effect settled
  *   WDR_MOVE:{withdrawal}         a settlement or self withdrawal: custody ↔ custody, no DEBIT (W8)
+ *   TRF_CONFIRM:{transfer}        a bank transfer's DEBIT (amount and fee) when its effect settled
  *   DEP_CREDIT:{deposit}          a deposit's CREDIT
  *   DEP_FEE:{deposit}             its FEE
  *   DEP_SUSPENSE:{transfer}       an inflow that belongs to nobody
@@ -27,7 +28,20 @@ import type { Chance, Clock } from './ports.ts';
 
 const BASE32 = '0123456789abcdefghjkmnpqrstvwxyz';
 
-export type IdPrefix = 'wd' | 'dep' | 'evt' | 'adr' | 'par' | 'ep' | 'key' | 'op' | 'case' | 'prop' | 'dlv';
+export type IdPrefix =
+  | 'wd'
+  | 'tr'
+  | 'ret'
+  | 'dep'
+  | 'evt'
+  | 'adr'
+  | 'par'
+  | 'ep'
+  | 'key'
+  | 'op'
+  | 'case'
+  | 'prop'
+  | 'dlv';
 
 /** base32 (Crockford's alphabet, lower case) of bytes, most significant bit first. */
 export function toBase32(bytes: Uint8Array, characters: number): string {
@@ -80,6 +94,7 @@ export function deriveRailKey(deployment: string, account: string, subjectNatura
 export const postingKey = {
   withdrawalConfirm: (withdrawalId: string) => `WDR_CONFIRM:${withdrawalId}`,
   withdrawalMove: (withdrawalId: string) => `WDR_MOVE:${withdrawalId}`,
+  transferConfirm: (transferId: string) => `TRF_CONFIRM:${transferId}`,
   depositCredit: (depositId: string) => `DEP_CREDIT:${depositId}`,
   depositFee: (depositId: string) => `DEP_FEE:${depositId}`,
   depositSuspense: (transferId: bigint) => `DEP_SUSPENSE:${transferId}`,

@@ -58,6 +58,7 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
   const longest: Record<keyof typeof postingKey, string> = {
     withdrawalConfirm: postingKey.withdrawalConfirm(id),
     withdrawalMove: postingKey.withdrawalMove(id),
+    transferConfirm: postingKey.transferConfirm(id),
     depositCredit: postingKey.depositCredit(id),
     depositFee: postingKey.depositFee(id),
     depositSuspense: postingKey.depositSuspense(number),

@@ -5,6 +5,7 @@
 import { after } from 'node:test';
 import { makeEngine } from '../../src/engine/engine.ts';
 import type { EngineDeps } from '../../src/engine/deps.ts';
+import type { Flow } from '../../src/engine/flow.ts';
 import type { Rail } from '../../src/engine/rail.ts';
 import { makeWithdrawals, type WithdrawalRequest } from '../../src/flows/withdrawals/index.ts';
 import { makePool, type Pool } from '../../src/db/pool.ts';
@@ -44,6 +45,11 @@ export interface WorldOptions {
   wallets?: readonly string[];
   fundUnits?: bigint;
   leaseMs?: number;
+  /** Absent: withdrawals. */
+  flows?: (chart: Chart) => readonly Flow[];
+  /** Absent: USDT. */
+  assetCode?: string;
+  feeFlat?: bigint;
   log?: Log;
   connectionsMax?: number;
   /** Ended by a hook of the file's own, which may run after ours. */
@@ -73,7 +79,7 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     log,
     makeId,
     chart,
-    flows: [makeWithdrawals(chart)],
+    flows: options.flows?.(chart) ?? [makeWithdrawals(chart)],
     rails,
     leaseMs: options.leaseMs ?? 30_000,
   });
@@ -92,7 +98,7 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     ]);
     await tx.query('insert into payonce.assets (id, code, chain, contract, decimals) values ($1, $2, $3, $4, $5)', [
       assetId,
-      'USDT',
+      options.assetCode ?? 'USDT',
       chain,
       contract,
       options.decimals ?? 6,
@@ -118,8 +124,8 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     }
     await tx.query(
       `insert into payonce.asset_policies (asset_id, rail, wallet, withdrawal_max, withdrawal_day_max, withdrawal_fee_flat)
-       values ($1, $2, $3, 1000000000000, 1000000000000000, 0)`,
-      [assetId, rail, wallet],
+       values ($1, $2, $3, 1000000000000, 1000000000000000, $4)`,
+      [assetId, rail, wallet, options.feeFlat ?? 0n],
     );
   });
   let counter = 0;
