@@ -101,7 +101,7 @@ async function scene(
     world,
     rail,
     request(key, { repays } = {}) {
-      const read = readTransfer(rail.readPayee, {
+      const read = readTransfer((input) => rail.readPayee(input), {
         partnerId: world.partnerId,
         idempotencyKey: key,
         fingerprint: `body of ${key}`,
@@ -394,5 +394,22 @@ test('what failed is paid again by a new transfer that names it, once (case M1)'
       'This cannot be paid again: there is no such transfer',
     ],
   );
+  await assertBooksClean(one.world.pool);
+});
+
+test('a refusal for want of balance that the bank keeps under the key asks a person; topping up sends nothing (req T12)', async () => {
+  const one = await scene('stripe', [], {}, { balance: 0n });
+  const id = await take(one);
+  await pass(one);
+  await assertUndecided(one, id);
+  await pass(one);
+  assert.equal(one.bank.counts.replayed, 1);
+  assert.equal(await statusOf(one, id), 'in_review');
+  assert.deepEqual(await openCases(one), ['after_release']);
+  one.bank.balance.set(1_000_000n);
+  await pass(one, 3);
+  assert.equal(one.bank.calls.create, 2);
+  assert.deepEqual(await outOf(one.bank), []);
+  assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: 0n });
   await assertBooksClean(one.world.pool);
 });
