@@ -907,7 +907,9 @@ UNION ALL
     (('is released though '::text || y.kind) || ' came after, at '::text) || y.at AS detail
    FROM payonce.effects e
      JOIN payonce.effect_evidence y ON y.effect_id = e.id AND y.id > e.released_by AND (y.rank = ANY (ARRAY['word'::text, 'object'::text])) AND y.struck_at IS NULL
-  WHERE e.state = 'RELEASED'::text AND e.contradicted_at IS NULL AND y.at < (payonce.now() - '00:10:00'::interval)
+  WHERE e.state = 'RELEASED'::text AND e.contradicted_at IS NULL AND NOT (y.rank = 'word'::text AND y.object_id IS NOT NULL AND (EXISTS ( SELECT 1
+           FROM payonce.effect_evidence f
+          WHERE f.id = e.released_by AND f.kind = 'PROVIDER_FAILED'::text AND f.object_id = y.object_id))) AND y.at < (payonce.now() - '00:10:00'::interval)
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
     'is contradicted and has no case'::text AS detail

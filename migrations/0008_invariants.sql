@@ -155,6 +155,9 @@ from payonce.effects e
 join payonce.effect_evidence y on y.effect_id = e.id and y.id > e.released_by and y.rank in ('word', 'object') and y.struck_at is null
 where e.state = 'RELEASED'
   and e.contradicted_at is null
+  and not (y.rank = 'word' and y.object_id is not null and exists (
+    select 1 from payonce.effect_evidence f
+    where f.id = e.released_by and f.kind = 'PROVIDER_FAILED' and f.object_id = y.object_id))
   and y.at < payonce.now() - interval '10 minutes'
 union all
 select 'effect ' || e.id, 'is contradicted and has no case'

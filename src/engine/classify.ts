@@ -109,7 +109,7 @@ export type Decision =
   /** A believed no: stop sends, start (or go on with) lateness and the fresh look. */
   | { readonly act: 'believe'; readonly by: Evidence }
   /** The fresh look was not clear: lateness runs anew. */
-  | { readonly act: 'wait_anew' }
+  | { readonly act: 'wait_anew'; readonly overdue: boolean }
   /** Testimony for an effect that was released: re-open, or contradict. */
   | { readonly act: 'reopen'; readonly by: Evidence }
   | { readonly act: 'case'; readonly kind: 'undecided' | 'moved_otherwise' | 'contradiction'; readonly why: string }
@@ -119,10 +119,14 @@ export type Decision =
 export function decide(facts: Facts, found: readonly Evidence[]): Decision {
   const yes = found.filter((one) => one.rank === 'object');
   const word = found.filter((one) => one.rank === 'word');
-  const bestYes = yes[0] ?? word[0];
   if (facts.state === 'SETTLED') return { act: 'wait' };
-  if (facts.state === 'RELEASED') return bestYes === undefined ? { act: 'wait' } : { act: 'reopen', by: bestYes };
+  if (facts.state === 'RELEASED') {
+    // Word about the very object that failed changes nothing; any other re-opens (design §2, rank).
+    const news = yes[0] ?? word.find((one) => one.objectId === null || one.objectId !== facts.failedObject);
+    return news === undefined ? { act: 'wait' } : { act: 'reopen', by: news };
+  }
   // A restored backup, or a stranger with our identity: it can be neither sealed nor released now, so a person decides.
+  const bestYes = yes[0] ?? word[0];
   if (bestYes !== undefined && facts.state === 'PENDING')
     return { act: 'case', kind: 'contradiction', why: `${bestYes.kind} came before anything was sealed here` };
   if (yes[0] !== undefined) return { act: 'settle', by: yes[0] };
@@ -163,7 +167,8 @@ function decideBelieved(facts: Facts, believed: Evidence): Decision {
     case 'absent':
       return { act: 'release', by: believed };
     case 'unclear':
-      return { act: 'wait_anew' };
+      // The rail may show for ever what is no absence (the failed object itself): then a person decides.
+      return { act: 'wait_anew', overdue: facts.pastDecide };
     case 'none':
       return { act: 'wait' };
   }

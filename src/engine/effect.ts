@@ -96,6 +96,8 @@ export interface Facts {
   readonly sequenced: boolean;
   /** Lateness is known and the rail can be asked: a believed no can be completed by the machine. */
   readonly canBelieve: boolean;
+  /** A released effect: the object whose failure released it. */
+  readonly failedObject: string | null;
   /** The believed no on record that waits for lateness and a fresh look. */
   readonly believing: Evidence | null;
   /** This pass' look-ups began after lateness had ended, and what they showed. */

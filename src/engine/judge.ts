@@ -92,6 +92,8 @@ function toFacts(
     pastDecide: age > capabilities.decideWithinMs,
     sequenced: capabilities.sequenced,
     canBelieve: capabilities.lookUp && capabilities.latenessMs !== null,
+    failedObject:
+      stored.find((one) => one.kind === 'PROVIDER_FAILED' && one.id === effect.releasedBy)?.objectId ?? null,
     believing: believed === undefined ? null : { ...believed, detail: 'on record' },
     freshLook: freshLookOf(effect, pass),
   };

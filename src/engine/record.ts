@@ -364,19 +364,26 @@ async function showInclusion(
   }
 }
 
+function caseOf(decision: Decision): { kind: 'undecided' | 'moved_otherwise' | 'contradiction'; why: string } | null {
+  if (decision.act === 'case') return decision;
+  if (decision.act !== 'wait_anew' || !decision.overdue) return null;
+  return { kind: 'undecided', why: 'a no whose fresh look never becomes clear' };
+}
+
 async function openCases(tx: Tx, deps: EngineDeps, judged: readonly Judged[]): Promise<void> {
   for (const one of judged) {
-    if (one.decision.act !== 'case' || !one.fresh) continue;
+    const opens = caseOf(one.decision);
+    if (opens === null || !one.fresh) continue;
     const { effect } = one;
     await openCase(tx, deps.makeId, {
-      kind: one.decision.kind,
-      severity: one.decision.kind === 'undecided' ? 2 : 3,
+      kind: opens.kind,
+      severity: opens.kind === 'undecided' ? 2 : 3,
       subjectKey: `effect:${effect.id}`,
       effectId: effect.id,
       partnerId: effect.partnerId,
       assetId: effect.asset.id,
       amount: effect.amount,
-      summary: `${effect.subjectType} ${effect.subjectId}: ${one.decision.why}`,
+      summary: `${effect.subjectType} ${effect.subjectId}: ${opens.why}`,
     });
   }
 }

@@ -25,7 +25,10 @@ where e.state = 'RELEASED'
   and e.testimonies > 0
   and exists (
     select 1 from payonce.effect_evidence v
-    where v.effect_id = e.id and v.id > e.released_by and v.rank in ('word', 'object') and v.struck_at is null)
+    where v.effect_id = e.id and v.id > e.released_by and v.rank in ('word', 'object') and v.struck_at is null
+      and not (v.rank = 'word' and v.object_id is not null and exists (
+        select 1 from payonce.effect_evidence f
+        where f.id = e.released_by and f.kind = 'PROVIDER_FAILED' and f.object_id = v.object_id)))
 order by e.id
 limit 100`;
 

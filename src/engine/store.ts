@@ -51,6 +51,7 @@ export interface EffectRow {
   readonly acceptedObject: string | null;
   readonly includedAt: Date | null;
   readonly believedEvidence: bigint | null;
+  readonly releasedBy: bigint | null;
   readonly latenessUntil: Date | null;
   readonly contradictedAt: Date | null;
   readonly reopens: number;
@@ -63,7 +64,7 @@ const COLUMNS = `e.id, e.subject_type, e.subject_id, e.seq, e.partner_id, s.natu
   e.amount, e.destination, e.wallet, e.signer, e.call, e.hold_key, e.created_at,
   e.lease_token, e.lease_until, e.next_at, e.wait_reason, e.failures,
   e.identity, e.payload, e.expect, e.plan, e.nonce, e.sealed_at, e.send_count, e.send_by, e.last_sent_at, e.no_send, e.wanted,
-  e.testimonies, e.evidence_version, e.accepted_object, e.included_at, e.believed_evidence, e.lateness_until, e.contradicted_at, e.reopens,
+  e.testimonies, e.evidence_version, e.accepted_object, e.included_at, e.believed_evidence, e.released_by, e.lateness_until, e.contradicted_at, e.reopens,
   payonce.now() as now`;
 
 const JOINS = `join payonce.assets a on a.id = e.asset_id
@@ -116,6 +117,7 @@ export function toEffect(row: Row): EffectRow {
     acceptedObject: row['accepted_object'] as string | null,
     includedAt: row['included_at'] as Date | null,
     believedEvidence: row['believed_evidence'] as bigint | null,
+    releasedBy: row['released_by'] as bigint | null,
     latenessUntil: row['lateness_until'] as Date | null,
     contradictedAt: row['contradicted_at'] as Date | null,
     reopens: row['reopens'] as number,

@@ -78,7 +78,7 @@ test('a wallet is made in the keystore by an admin, and only there', async () =>
   const admin = await firstAdmin(without);
   assert.equal((await without(['wallet', 'create'], admin)).code, 2);
   const run = payonceOn(url, { PAYONCE_KEYSTORE: folder, PAYONCE_PASSPHRASE: 'correct horse' });
-  assert.equal((await run(['wallet', 'create'])).code, 1);
+  assert.equal((await run(['wallet', 'create'])).code, 2, 'a missing operator key is a setting that is missing');
   assert.deepEqual(readdirSync(folder), []);
   const made = await run(['wallet', 'create', '--json'], admin);
   const { address } = made.json<{ address: string }>();
@@ -93,6 +93,10 @@ test('a data folder leads to the database that runs on it, or else to one starte
   const { url } = database;
   const data = durableDataFolder();
   const settings = { PAYONCE_DATA: data.folder };
+  const mistyped = await payonce(['partner', 'list'], settings);
+  assert.equal(mistyped.code, 2, 'a mistyped folder is no new database');
+  assert.match(mistyped.stderr, /there is no payonce data in/);
+  assert.equal((await payonce(['migrate'], settings)).code, 0);
   const made = await payonce(['partner', 'create', '--name', 'Own', '--json'], settings);
   assert.equal(made.code, 0, made.stderr);
   assert.match((await payonce(['partner', 'list'], settings)).stdout, /Own/);

@@ -161,6 +161,7 @@ test('a refusal that was given before the key was looked at says nothing of an e
     pastDecide: false,
     sequenced: false,
     canBelieve: true,
+    failedObject: null,
     believing: null,
     freshLook: 'none',
   };

@@ -145,6 +145,7 @@ const QUIET: Facts = {
   pastDecide: false,
   sequenced: false,
   canBelieve: true,
+  failedObject: null,
   believing: null,
   freshLook: 'none',
 };

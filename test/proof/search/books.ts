@@ -121,7 +121,7 @@ function toStored(effect: Effect): StoredEvidence[] {
 }
 
 function toOutcomes(effect: Effect): SendOutcome[] {
-  return [...effect.outs].flatMap((one, index) =>
+  return Array.from(effect.outs).flatMap((one, index) =>
     one === '-'
       ? []
       : [{ sendNumber: index + 1, neverLeft: one === 'n', refused: one === 'r' || one === 'a', atOnce: one === 'a' }],
@@ -188,8 +188,8 @@ export function record(
   const judged = judgePass(rules, effect, found, holds, worker?.fresh ?? false);
   const known = effect.testimony;
   if (operation === 'send' && worker !== null) keepOutcome(effect, worker.send, found[0]?.observation);
-  const repeated = keepEvidence(rules.world, effect, judged);
-  for (const one of found) requireKept(effect, one.observation, repeated);
+  keepEvidence(effect, judged);
+  for (const one of found) requireKept(effect, one.observation);
   const { decision } = judged;
   switch (decision.act) {
     case 'settle':
@@ -216,6 +216,7 @@ export function record(
       }
       return [node];
     case 'wait_anew':
+      if (holds && decision.overdue) node.undecided = true;
       if (holds && effect.bel !== '') waitFrom(node, at, rules.world.latenessTicks);
       return [node];
     case 'case':
@@ -244,45 +245,37 @@ function keepOutcome(effect: Effect, send: number, observation: Observation | un
   effect.outs = effect.outs.slice(0, send - 1) + letter + effect.outs.slice(send);
 }
 
-/** Stores what differs from its source's last word (`storeNew`); answers which yes was taken for a repeat. */
-function keepEvidence(world: World, effect: Effect, judged: Judged): Set<string> {
-  const repeated = new Set<string>();
+/** Stores what differs from its source's last word (`storeNew`). */
+function keepEvidence(effect: Effect, judged: Judged): void {
   const last: [string, string] = [...effect.last];
   for (const one of judged.evidence) {
     const index = one.source === 's1' ? 1 : 0;
     const says = EVIDENCE[one.kind].says;
     const text = says === 'nothing' ? '' : `${one.kind}:${one.objectId ?? ''}`;
     const counts = one.rank === 'word' || one.rank === 'object';
-    if (counts && text === last[index]) repeated.add(one.objectId ?? '');
     if (counts && text !== last[index]) {
-      if (
-        world.failedWordIsAnswered &&
-        effect.st === 'RELEASED' &&
-        one.rank === 'word' &&
-        one.objectId === effect.ended
-      )
-        throw new Fault('the word of the very object that failed re-opens or contradicts');
       effect.testimony = true;
       effect.objectTestimony ||= one.rank === 'object';
       if (effect.accepted === '') effect.accepted = one.objectId ?? '';
-      if (effect.st === 'RELEASED') effect.reopens = true;
+      // Word of the very object that failed is answered by its failure (design §2, rank).
+      const answered = one.rank === 'word' && one.objectId !== null && one.objectId === effect.ended;
+      if (effect.st === 'RELEASED' && !answered) effect.reopens = true;
     }
     last[index] = text;
   }
   effect.last = last;
-  return repeated;
 }
 
 const YES: readonly ObservationKind[] = ['accepted', 'key_taken', 'moved_otherwise', 'final_success', 'came_back'];
 
 /** Inv: no testimony is lost, whoever brings it and whatever the state. */
-function requireKept(effect: Effect, observation: Observation, repeated: ReadonlySet<string>): void {
+function requireKept(effect: Effect, observation: Observation): void {
   if (!YES.includes(observation.kind)) return;
   if (!effect.testimony) throw new Fault(`lost testimony: ${observation.detail}`);
   if (effect.st !== 'RELEASED' || effect.reopens || effect.contradicted) return;
   // Word of the very object that failed is answered by its failure.
   const object = observation.objectId ?? '';
-  if (observation.kind !== 'final_success' && object !== '' && object === effect.ended && repeated.has(object)) return;
+  if (observation.kind !== 'final_success' && object !== '' && object === effect.ended) return;
   throw new Fault(`lost testimony against a release: ${observation.detail}`);
 }
 
@@ -337,7 +330,7 @@ export function raise(rules: Rules, before: Node, name: 1 | 2, variant: string):
   if (effect.st !== 'SEALED' || effect.holder !== name) return null;
   if (effect.noSend && broken !== 'a re-opened effect is sent again') return null;
   if (effect.bel !== '') return null;
-  const allNeverLeft = [...effect.outs].every((one) => one === 'n');
+  const allNeverLeft = Array.from(effect.outs).every((one) => one === 'n');
   if (rules.windowMs !== null && effect.age * TICK_MS >= rules.windowMs && !allNeverLeft) return null;
   const contradicted = before.effects.some((one) => one.contradicted);
   if (contradicted && variant !== 'c' && broken !== 'a contradicted successor is sent on') return null;

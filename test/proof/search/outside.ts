@@ -10,7 +10,7 @@ export interface Step {
 
 /** Money that really moved for this effect. */
 export function paidBy(effect: Effect): number {
-  const objects = [...effect.objects].filter((one) => one === 'D').length;
+  const objects = Array.from(effect.objects).filter((one) => one === 'D').length;
   return objects + (effect.final && (effect.mined === 'o' || effect.mined === 'f') ? 1 : 0);
 }
 
@@ -130,7 +130,7 @@ function executions(world: World, node: Node, index: number): Step[] {
 
 function objectSteps(world: World, node: Node, effect: Effect, at: number): Step[] {
   const steps: Step[] = [];
-  [...effect.objects].forEach((letter, index) => {
+  Array.from(effect.objects).forEach((letter, index) => {
     if (letter === 'D' || letter === 'F') return;
     const become = (to: string): Effect & { node: Node } => {
       const next = clone(node);

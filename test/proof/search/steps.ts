@@ -150,7 +150,7 @@ function sends(rules: Rules, node: Node, name: 1 | 2, who: string): Step[] {
   }
   const spread = (next: Node): void => {
     const effect = effectAt(next, worker.e);
-    effect.variants = [...new Set([...effect.variants, worker.variant])].sort().join('');
+    effect.variants = [...new Set([...Array.from(effect.variants), worker.variant])].sort().join('');
   };
   return [
     // A node's "hash" says no more than its silence.

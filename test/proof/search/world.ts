@@ -26,8 +26,6 @@ export interface World {
   /** An accepted object may still fail. */
   readonly acceptedMayFail: boolean;
   readonly failFreesKey: boolean;
-  /** Demand what design §2 says: later word that names the very object that failed changes nothing. */
-  readonly failedWordIsAnswered: boolean;
   readonly refusedAtOnceCounts: boolean;
   readonly duplicates: number;
   readonly reorgs: number;
@@ -51,7 +49,6 @@ const BASE: Omit<World, 'name' | 'kind'> = {
   refusals: [],
   acceptedMayFail: false,
   failFreesKey: false,
-  failedWordIsAnswered: false,
   refusedAtOnceCounts: false,
   duplicates: 0,
   reorgs: 0,
