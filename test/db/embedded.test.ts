@@ -350,7 +350,8 @@ test('when owner and watchdog are killed together, the next start stops the pers
     await new Promise((done) => child.once('exit', done));
   }
   await sleep(300);
-  assert.ok(isAlive(persistent.pid) && isAlive(temporary.pid), 'nobody stopped them');
+  // The temporary one may be gone already: any start on this machine, another test file's too, deletes such leftovers.
+  assert.ok(isAlive(persistent.pid), 'nobody stopped it');
 
   const lines: string[] = [];
   const server = await startEmbeddedPostgres({ dataFolder, log: (line) => lines.push(line) });
