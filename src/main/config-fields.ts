@@ -7,6 +7,7 @@ interface Spoken {
   readonly description?: string;
   readonly expected?: string;
   readonly absent?: string;
+  readonly hushed?: boolean;
   readonly properties?: Readonly<Record<string, Spoken>>;
   readonly required?: readonly string[];
   readonly items?: Spoken;
@@ -37,7 +38,9 @@ export function fileFaults(shape: TSchema, file: unknown): string[] {
     if (found.field === null) return [`${found.path}: there is no such field; expected only ${found.known}`];
     const fields = found.field.properties;
     if (fields === undefined || fault.keyword === 'type')
-      return [`${found.path}: got ${shown(found.value)}, expected ${found.field.expected ?? 'an object'}`];
+      return [
+        `${found.path}: got ${found.field.hushed === true ? 'something else' : shown(found.value)}, expected ${found.field.expected ?? 'an object'}`,
+      ];
     if (fault.keyword !== 'required') return [];
     return fault.params.requiredProperties.map((name) => {
       const path = found.path === THE_FILE ? name : `${found.path}.${name}`;

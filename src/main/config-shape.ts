@@ -3,31 +3,12 @@
 import { type Static, Type } from 'typebox';
 import { OVERLAP_BLOCKS } from '../flows/deposits/limits.ts';
 import { CAPABILITIES } from '../rails/evm/limits.ts';
+import { Bank } from './config-bank-shape.ts';
+import { BasisPoints, closed, Decimal, says, Units, Whole, type Words } from './config-kinds.ts';
 
-/** Beside what JSON schema says: what is expected, in words for a fault, and what holds when a field is absent. */
-interface Words {
-  readonly expected?: string;
-  readonly absent?: string;
-}
-const says = (expected: string) => ({ expected }) satisfies Words;
-const closed = { additionalProperties: false } as const;
-
-const Decimal = (description: string) =>
-  Type.String({
-    pattern: '^(0|[1-9][0-9]*)(\\.[0-9]+)?$',
-    description,
-    ...says('a decimal string in the asset, such as "12.50"'),
-  });
-const Units = (description: string) =>
-  Type.String({ pattern: '^(0|[1-9][0-9]*)$', description, ...says('a whole number as a string, such as "1"') });
 const AN_ADDRESS = '0x and 40 hex digits, as a string';
 const Address = (description: string, words: Words = {}) =>
   Type.String({ pattern: '^0x[0-9a-fA-F]{40}$', description, ...says(AN_ADDRESS), ...words });
-const BasisPoints = (description: string) =>
-  Type.Integer({ minimum: 0, maximum: 10_000, description, ...says('a whole number from 0 to 10000; 25 is 0.25 %') });
-const Whole = (minimum: number, description: string, absent: string) =>
-  Type.Optional(Type.Integer({ minimum, description, absent, ...says(`a whole number from ${minimum}`) }));
-
 const Asset = Type.Object(
   {
     code: Type.String({
@@ -156,7 +137,16 @@ const Chain = Type.Object(
 );
 
 export const FileShape = Type.Object(
-  { chains: Type.Array(Chain, { description: 'EVM chains', ...says('a list of chains') }) },
+  {
+    chains: Type.Array(Chain, { description: 'EVM chains; `[]` where there is none', ...says('a list of chains') }),
+    banks: Type.Optional(
+      Type.Array(Bank, {
+        description: 'Banks and payout providers',
+        absent: 'none',
+        ...says('a list of banks'),
+      }),
+    ),
+  },
   closed,
 );
 export type ChainConfig = Static<typeof Chain>;

@@ -10,9 +10,12 @@ import type { Static } from 'typebox';
 import { PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Cut, CutMode, PortKind } from '../kernel/ports.ts';
+import { BANK_SECRET_PREFIX } from './config-bank-shape.ts';
+import { type BankConfig, readBanks } from './config-banks.ts';
 import { fieldRows, fileFaults } from './config-fields.ts';
 import { type ChainConfig, FileShape } from './config-shape.ts';
 
+export type { BankConfig } from './config-banks.ts';
 export type { ChainConfig } from './config-shape.ts';
 
 interface Setting {
@@ -37,7 +40,7 @@ export const SETTINGS: readonly Setting[] = [
     meaning: 'A name that never changes: keys sent to providers are derived from it',
     fallback: 'local',
   },
-  { name: 'PAYONCE_CONFIG', meaning: 'JSON file with chains, assets and limits', fallback: 'none' },
+  { name: 'PAYONCE_CONFIG', meaning: 'JSON file with chains, banks, assets and limits', fallback: 'none' },
   { name: 'PAYONCE_HOST', meaning: 'Address the API listens on', fallback: '127.0.0.1' },
   { name: 'PAYONCE_PORT', meaning: 'Port the API listens on; 0 takes a free one', fallback: '8080' },
   {
@@ -53,6 +56,11 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'PAYONCE_KEYSTORE', meaning: 'Folder of encrypted keys of the wallets', fallback: 'development keys' },
   { name: 'PAYONCE_PASSPHRASE', meaning: 'Passphrase of the keystore', fallback: 'none' },
   { name: 'PAYONCE_INBOUND', meaning: 'Inbound webhook sources, `name=whsec_…` separated by commas', fallback: 'none' },
+  {
+    name: `${BANK_SECRET_PREFIX}…`,
+    meaning: 'Secrets of banks, under the names that `secretFrom` and `encryptionKeyFrom` in the file give them',
+    fallback: 'none',
+  },
   {
     name: 'PAYONCE_METRICS_TOKEN',
     meaning: 'When given, GET /metrics wants it as a bearer token',
@@ -92,6 +100,7 @@ export interface Config {
   readonly cut: Cut | null;
   readonly cutLog: string | null;
   readonly chains: readonly ChainConfig[];
+  readonly banks: readonly BankConfig[];
 }
 
 const DEVELOPMENT_SECRET = 'payonce-development-secret-not-for-production';
@@ -117,6 +126,7 @@ export function readConfig(environment: Environment = process.env): Config {
     if (
       name.startsWith('PAYONCE_') &&
       !name.startsWith('PAYONCE_TEST_') &&
+      !name.startsWith(BANK_SECRET_PREFIX) &&
       !SETTINGS.some((setting) => setting.name === name)
     ) {
       faults.push(`${name}: there is no such setting (see payonce config --reference)`);
@@ -137,10 +147,12 @@ export function readConfig(environment: Environment = process.env): Config {
   const folder = text('PAYONCE_KEYSTORE');
   const passphrase = text('PAYONCE_PASSPHRASE');
   if (folder !== null && passphrase === null) faults.push('PAYONCE_PASSPHRASE: needed with PAYONCE_KEYSTORE');
+  const deployment = text('PAYONCE_DEPLOYMENT') ?? 'local';
+  const file = readFile(text('PAYONCE_CONFIG'), faults);
   const config: Config = {
     databaseUrl,
     production,
-    deployment: text('PAYONCE_DEPLOYMENT') ?? 'local',
+    deployment,
     host: text('PAYONCE_HOST') ?? '127.0.0.1',
     port: whole('PAYONCE_PORT', 8080, 0),
     dataFolder: text('PAYONCE_DATA'),
@@ -154,7 +166,8 @@ export function readConfig(environment: Environment = process.env): Config {
     poolConnections: whole('PAYONCE_POOL', limits.POOL_CONNECTIONS, 1),
     cut: readCut(text('PAYONCE_CUT'), faults),
     cutLog: text('PAYONCE_CUT_LOG'),
-    chains: readFile(text('PAYONCE_CONFIG'), faults),
+    chains: file.chains,
+    banks: readBanks(file.banks ?? [], { text, production, deployment }, faults),
   };
   if (production) {
     if (databaseUrl === null) faults.push('DATABASE_URL: needed in production');
@@ -169,8 +182,11 @@ export function readConfig(environment: Environment = process.env): Config {
   return config;
 }
 
-function readFile(path: string | null, faults: string[]): readonly ChainConfig[] {
-  if (path === null) return [];
+type ConfigFile = Static<typeof FileShape>;
+const NO_FILE: ConfigFile = { chains: [] };
+
+function readFile(path: string | null, faults: string[]): ConfigFile {
+  if (path === null) return NO_FILE;
   let parsed: unknown;
   try {
     parsed = JSON.parse(readFileSync(path, 'utf8'));
@@ -178,20 +194,29 @@ function readFile(path: string | null, faults: string[]): readonly ChainConfig[]
     faults.push(
       `PAYONCE_CONFIG: ${path} cannot be read as JSON (${error instanceof Error ? error.message : 'unknown fault'})`,
     );
-    return [];
+    return NO_FILE;
   }
   const found = fileFaults(FileShape, parsed);
   faults.push(...found.map((fault) => `PAYONCE_CONFIG: ${fault}`));
-  if (found.length > 0) return [];
-  const { chains } = parsed as Static<typeof FileShape>;
-  const codes = chains.flatMap((chain) => chain.assets.map((asset) => asset.code));
-  for (const code of new Set(codes.filter((one, index) => codes.indexOf(one) !== index)))
-    faults.push(`PAYONCE_CONFIG: the asset code ${code} stands twice`);
-  for (const chain of chains) {
+  if (found.length > 0) return NO_FILE;
+  const file = parsed as ConfigFile;
+  const places = new Map<string, string>();
+  for (const [list, rails] of Object.entries({ chains: file.chains, banks: file.banks ?? [] })) {
+    rails.forEach((rail, at) => {
+      rail.assets.forEach((asset, index) => {
+        const place = `${list}[${at}].assets[${index}].code`;
+        const first = places.get(asset.code);
+        if (first !== undefined)
+          faults.push(`PAYONCE_CONFIG: ${place}: got "${asset.code}", which ${first} has already`);
+        else places.set(asset.code, place);
+      });
+    });
+  }
+  for (const chain of file.chains) {
     if (!chain.assets.some((asset) => asset.contract === null))
       faults.push(`PAYONCE_CONFIG: chain ${chain.chainId} needs an asset with contract null (its coin pays gas)`);
   }
-  return chains;
+  return file;
 }
 
 function readInbound(value: string | null, faults: string[]): { name: string; secrets: string[] }[] {
@@ -236,10 +261,19 @@ const SECRET_SETTING = /_(?:SECRET|PASSPHRASE|KEY|TOKEN|INBOUND)$/;
 export function shownSettings(
   environment: Environment = process.env,
 ): { name: string; value: string; isSet: boolean }[] {
-  return SETTINGS.map(({ name, fallback }) => {
+  const secrets = Object.keys(environment).filter((name) => name.startsWith(BANK_SECRET_PREFIX));
+  const settings = SETTINGS.flatMap(({ name, fallback }) =>
+    name.startsWith(BANK_SECRET_PREFIX) && secrets.length > 0
+      ? secrets.map((one) => ({ name: one, fallback }))
+      : [{ name, fallback }],
+  );
+  return settings.map(({ name, fallback }) => {
     const given = environment[name] ?? '';
     if (given.trim() === '') return { name, value: fallback ?? '', isSet: false };
-    const value = SECRET_SETTING.test(name) ? '(set)' : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
+    const value =
+      SECRET_SETTING.test(name) || name.startsWith(BANK_SECRET_PREFIX)
+        ? '(set)'
+        : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
     return { name, value, isSet: true };
   });
 }

@@ -5,6 +5,7 @@
  * nodes are down is degraded, not fatal: the API serves, effects wait, `registerChain` is tried again by the scheduler.
  */
 import { appendFileSync } from 'node:fs';
+import type { ApiDeps } from '../api/deps.ts';
 import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
@@ -15,6 +16,7 @@ import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
+import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
 import { makeReceiver, type Receiver } from '../inbox/receive.ts';
@@ -35,6 +37,7 @@ import {
 } from '../rails/evm/index.ts';
 import type { ChainConfig, Config } from './config.ts';
 import { makeDepositVerbs } from './deposit-verbs.ts';
+import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
 
 export interface WiredChain {
   readonly config: ChainConfig;
@@ -52,6 +55,7 @@ export interface App {
   readonly pool: Pool;
   readonly engine: EngineDeps;
   readonly chains: readonly WiredChain[];
+  readonly banks: readonly WiredBank[];
   readonly courier: Courier;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
@@ -61,7 +65,11 @@ export interface App {
   readonly wakes: Set<() => void>;
   wake(): void;
   newDepositAddress(chain: string): Promise<string>;
-  readDestination(chain: string, text: string): ReturnType<typeof readAddress>;
+  readDestination: ApiDeps['readDestination'];
+  /** The rules for payees of the bank that pays an asset; `null`: it is not paid through a bank. */
+  readPayee(assetId: string): PayeeCheck | null;
+  /** How many lines one batch of an asset may have; 1 where its rail knows no batches. */
+  batchLinesMax(assetId: string): number;
   close(): Promise<void>;
 }
 
@@ -86,14 +94,16 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const makeId = makeIds(ports.clock, ports.chance);
   const chart = makeChart();
   const rails = config.chains.map((chain) => makeRail(chain, ports, log, keys.signer));
+  const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
+  const bankRails = banks.map((bank) => bank.rail);
   const engine = await makeEngine({
     pool,
     ports,
     log,
     makeId,
     chart,
-    flows: [makeWithdrawals(chart)],
-    rails,
+    flows: [makeWithdrawals(chart), makeTransfers(chart)],
+    rails: [...rails, ...bankRails],
     verbs: makeDepositVerbs({
       pool,
       makeId,
@@ -176,6 +186,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     pool,
     engine,
     chains,
+    banks,
     courier,
     receiver,
     inbox,
@@ -183,10 +194,18 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     wakes,
     wake,
     newDepositAddress: () => keys.newAddress(),
-    readDestination: (_chain, text) => readAddress(text),
+    readDestination: (chain, text) =>
+      bankRails.some((rail) => rail.name === chain)
+        ? { ok: false, fault: 'it is paid through a bank', expected: 'a transfer: POST /v1/transfers' }
+        : readAddress(text),
+    readPayee(assetId) {
+      const bank = bankOf(banks, assetId);
+      return bank === null ? null : (input) => bank.rail.readPayee(input);
+    },
+    batchLinesMax: (assetId) => bankOf(banks, assetId)?.rail.profile.linesMax ?? 1,
     async close() {
       await courier.close();
-      await Promise.all(rails.map((rail) => rail.close()));
+      await Promise.all([...rails, ...bankRails].map((rail) => rail.close()));
       await pool.end();
     },
   };

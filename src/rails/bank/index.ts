@@ -7,7 +7,7 @@
  * profile does not know is unreadable.
  * Never: retries, follows a redirect, cuts a text, reads a 5xx, a 404 or a silence as "no". It holds no database handle.
  * Beside it: a provider's webhook wakes a look and proves nothing.
- * Files: profile (the type), profiles/ (the providers), destination (the edge), plan, seal, wire (what leaves), answer-body
+ * Files: config, profile (the type), profiles/ (the providers), destination (the edge), plan, seal, wire (what leaves), answer-body
  * (what is stored), read (the table), echo and lines (whose answer it is), evidence (what a profile claims), jwe.
  */
 import type { Capabilities, Rail } from '../../engine/rail.ts';
@@ -15,46 +15,23 @@ import { CLAIM_BATCH } from '../../kernel/limits.ts';
 import { type Log, silentLog } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
+import { type BankRailConfig, configFaults } from './config.ts';
 import { type PayeeInput, type ReadPayee, readPayee } from './destination.ts';
 import { makeJwe } from './jwe.ts';
-import { LATENESS_MS_MIN, LOOK_EVERY_MS, RESEND_AFTER_MS, RETURNS_WITHIN_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
-import { isClosed, type Maintenance, planTransfer } from './plan.ts';
+import { LOOK_EVERY_MS, RESEND_AFTER_MS, RETURNS_WITHIN_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
+import { planTransfer } from './plan.ts';
 import type { Profile } from './profile.ts';
 import { readBankAnswer } from './read.ts';
 import { readRequest, type Scope, sealTransfer } from './seal.ts';
-import { lookOnce, type SecretPort, sendOnce, type WireParts, withholdReason } from './wire.ts';
+import { lookOnce, sendOnce, type WireParts, withholdReason } from './wire.ts';
 
+export { type BankRailConfig, type ConfigFault, configFaults, isLoopback } from './config.ts';
 export type { PayeeInput, ReadPayee } from './destination.ts';
 export { evidenceOf, type ProfileEvidence, widenings } from './evidence.ts';
 export type { Maintenance } from './plan.ts';
 export type { Profile } from './profile.ts';
 export { PROFILES } from './profiles/index.ts';
 export type { SecretPort } from './wire.ts';
-
-export interface BankRailConfig {
-  /** For example `bank:main`. */
-  readonly name: string;
-  readonly profile: Profile;
-  readonly baseUrl: string;
-  /** The account at the provider that pays. */
-  readonly account: string;
-  readonly credential: {
-    /** Its name: part of what is sealed. Another secret under the same name is a rotation that nobody sees: do not. */
-    readonly id: string;
-    readonly secret: SecretPort;
-    /** Where the provider encrypts bodies: 64 hexadecimal characters. */
-    readonly encryptionKey?: string;
-  };
-  readonly deployment: string;
-  /** Our requests reach the provider itself over TLS, and nothing between delivers one again. */
-  readonly direct?: boolean;
-  readonly maintenance?: readonly Maintenance[];
-  /** What this contract says, where it promises less than the profile. */
-  readonly narrower?: { readonly retentionMs?: number; readonly latenessMs?: number };
-  readonly capabilities?: Partial<
-    Pick<Capabilities, 'decideWithinMs' | 'lookEveryMs' | 'resendAfterMs' | 'sendConcurrencyMax'>
-  >;
-}
 
 export interface BankRailDeps {
   readonly ports: Ports;
@@ -72,7 +49,7 @@ export interface BankRail extends Rail {
 export function makeBankRail(config: BankRailConfig, deps: BankRailDeps): BankRail {
   const { profile } = config;
   const log = deps.log ?? silentLog;
-  checkConfig(config);
+  refuseFaults(config);
   const limits: WireLimits = { ...WIRE_LIMITS, timeoutMs: profile.timeoutMs, ...deps.http };
   const capabilities = capabilitiesOf(config);
   const agent = makeSendAgent(SEND_CONCURRENCY_MAX, limits);
@@ -142,32 +119,9 @@ function capabilitiesOf(config: BankRailConfig): Capabilities {
   };
 }
 
-/** A wrong configuration stops the start, not a payment. */
-function checkConfig(config: BankRailConfig): void {
-  const { profile, narrower } = config;
-  const url = new URL(config.baseUrl);
-  const refuse = (why: string): never => {
-    throw new Error(`${config.name}: ${why}`);
-  };
-  if (url.search !== '' || url.hash !== '' || url.username !== '')
-    refuse('the base URL carries neither query nor credentials');
-  if (url.protocol !== 'https:' && !isLoopback(url.hostname)) refuse('the base URL must be https');
-  if (config.credential.id === '' || config.account === '') refuse('name the account and the credential');
-  if (profile.encryption === 'jwe' && config.credential.encryptionKey === undefined)
-    refuse(`${profile.name} needs credential.encryptionKey`);
-  if (profile.latenessMs < LATENESS_MS_MIN) refuse('a lateness under 30 minutes is not believed');
-  if (narrower?.retentionMs !== undefined && profile.retentionMs !== null && narrower.retentionMs > profile.retentionMs)
-    refuse('a longer retention than the profile’s is a widening: change the profile and its baseline');
-  if (narrower?.latenessMs !== undefined && narrower.latenessMs < profile.latenessMs)
-    refuse('a shorter lateness than the profile’s is a widening: change the profile and its baseline');
-  for (const window of config.maintenance ?? []) {
-    // Throws for a time or a zone that does not exist.
-    isClosed(window, new Date(0));
-  }
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || /^127(?:\.[0-9]{1,3}){3}$/.test(host);
+function refuseFaults(config: BankRailConfig): void {
+  const [fault] = configFaults(config);
+  if (fault !== undefined) throw new Error(`${config.name}: ${fault.field}: ${fault.why}`);
 }
 
 /** Answers in order, so many at once. */
