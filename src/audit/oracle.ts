@@ -9,49 +9,8 @@
  */
 import { type Query, toText, toUnits } from '../db/pool.ts';
 import type { Breach } from './invariants.ts';
-
-/** A movement in the rail's books, in its one spelling of addresses and assets (`native`, or the token's contract). */
-export interface Movement {
-  readonly id: string;
-  readonly tx: string;
-  readonly from: string;
-  readonly to: string;
-  readonly asset: string;
-  readonly amount: bigint;
-  readonly final: boolean;
-  /** Chains: who signed the transaction and its nonce, the identity of an effect whatever the hash. */
-  readonly signer?: string;
-  readonly nonce?: number;
-}
-
-/** What the rail took for acting: gas. */
-export interface Cost {
-  readonly tx: string;
-  readonly payer: string;
-  readonly asset: string;
-  readonly amount: bigint;
-  readonly final: boolean;
-}
-
-export interface RailBooks {
-  /** As in `assets.chain`. */
-  readonly rail: string;
-  movements(): Promise<readonly Movement[]>;
-  costs(): Promise<readonly Cost[]>;
-}
-
-export interface OracleOptions {
-  /** Addresses of ours on this rail; absent: all that the database knows. */
-  readonly wallets?: readonly string[];
-  /** Everything was driven to its end: a movement whose effect is still undecided is a breach too. */
-  readonly drained?: boolean;
-  /** What each custody account stood at before the books began, by `custodyKey`, where it was not nothing. Absent: I2 is not checked. */
-  readonly openings?: ReadonlyMap<string, bigint>;
-}
-
-export function custodyKey(wallet: string, asset: string): string {
-  return `${wallet} ${asset}`;
-}
+import { compareWithBank } from './oracle-bank.ts';
+import { BANK_PREFIX, compareCustody, type Movement, type OracleOptions, type RailBooks } from './rail-books.ts';
 
 const EFFECTS = `select e.id, e.subject_type, e.subject_id, e.state, e.amount, e.destination, e.wallet, e.signer, e.nonce, e.call is not null as is_call,
        coalesce(a.contract, 'native') as asset, e.contradicted_at is not null as contradicted,
@@ -72,12 +31,6 @@ from payonce.chain_transfers
 where chain = $1
   and class in ('UNKNOWN_OUTBOUND', 'UNKNOWN_INTERNAL', 'FUNDING')`;
 
-const CUSTODY = `select c.code, coalesce(a.contract, 'native') as asset, c.balance
-from payonce.accounts c
-join payonce.assets a on a.id = c.asset_id
-where a.chain = $1
-  and c.code like 'custody:%'`;
-
 interface KnownEffect {
   readonly id: bigint;
   readonly subject: string;
@@ -95,6 +48,7 @@ interface KnownEffect {
 }
 
 export async function compareWithRail(query: Query, books: RailBooks, options: OracleOptions = {}): Promise<Breach[]> {
+  if (books.rail.startsWith(BANK_PREFIX)) return compareWithBank(query, books, options);
   const effects = await loadEffects(query, books.rail);
   const wallets = new Set(options.wallets ?? (await loadTexts(query, WALLETS, books.rail, 'address')));
   const strays = new Set(await loadTexts(query, KNOWN_STRAYS, books.rail, 'tx_hash'));
@@ -134,7 +88,7 @@ export async function compareWithRail(query: Query, books: RailBooks, options: O
   }
   breaches.push(...movedTwice(moved), ...settledAndFinal(effects, moved, options.drained === true));
   if (options.openings !== undefined)
-    breaches.push(...(await custody(query, books, movements, wallets, options.openings)));
+    breaches.push(...(await compareCustody(query, books, movements, wallets, options.openings)));
   return breaches;
 }
 
@@ -200,47 +154,6 @@ function settledAndFinal(
         detail: `is ${effect.state}, and it is final on the rail that it moved`,
       });
     }
-  }
-  return breaches;
-}
-
-/** I2: IN − OUT − costs, of what is final, is what the custody account has; positive is credit, so we have −balance. */
-async function custody(
-  query: Query,
-  books: RailBooks,
-  movements: readonly Movement[],
-  wallets: ReadonlySet<string>,
-  openings: ReadonlyMap<string, bigint>,
-): Promise<Breach[]> {
-  const net = new Map<string, bigint>(openings);
-  const add = (wallet: string, asset: string, amount: bigint): void => {
-    if (wallets.has(wallet)) net.set(custodyKey(wallet, asset), (net.get(custodyKey(wallet, asset)) ?? 0n) + amount);
-  };
-  for (const one of movements.filter((movement) => movement.final)) {
-    add(one.to, one.asset, one.amount);
-    add(one.from, one.asset, -one.amount);
-  }
-  for (const cost of (await books.costs()).filter((one) => one.final)) add(cost.payer, cost.asset, -cost.amount);
-
-  const { rows } = await query.query<{ code: string; asset: string; balance: bigint }>(CUSTODY, [books.rail]);
-  const prefix = `custody:${books.rail}:`;
-  const booked = new Map(
-    rows
-      .filter((row) => row.code.startsWith(prefix) && wallets.has(row.code.slice(prefix.length)))
-      .map(
-        (row) =>
-          [custodyKey(row.code.slice(prefix.length), row.asset), -toUnits(row.balance, 'accounts.balance')] as const,
-      ),
-  );
-  const breaches: Breach[] = [];
-  for (const key of new Set([...net.keys(), ...booked.keys()])) {
-    const [ours, theirs] = [booked.get(key) ?? 0n, net.get(key) ?? 0n];
-    if (ours !== theirs)
-      breaches.push({
-        invariant: 'I2',
-        subject: `custody ${key}`,
-        detail: `we have ${ours}, the rail shows ${theirs}`,
-      });
   }
   return breaches;
 }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import pg from 'pg';
 import { type Breach, INVARIANTS, type InvariantName } from '../../src/audit/invariants.ts';
-import { custodyKey, type Movement, type OracleOptions, type RailBooks } from '../../src/audit/oracle.ts';
+import { custodyKey, type Movement, type OracleOptions, type RailBooks } from '../../src/audit/rail-books.ts';
 import type { Query } from '../../src/db/pool.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';

@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { type Breach, checkInvariants, type InvariantName } from '../../src/audit/invariants.ts';
-import { compareWithRail, type OracleOptions, type RailBooks } from '../../src/audit/oracle.ts';
+import { compareWithRail } from '../../src/audit/oracle.ts';
+import type { OracleOptions, RailBooks } from '../../src/audit/rail-books.ts';
 import { makePool, type Query } from '../../src/db/pool.ts';
 import { silentLog } from '../../src/kernel/log.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
