@@ -46,6 +46,23 @@ export function makeDoor(parts: DoorParts): { serve(request: BankRequest, respon
     return new Promise((resolve) => clock.after(slow.ms, () => resolve(outcome.finish())));
   };
 
+  const executeLater = (
+    ms: number,
+    name: 'deliver_later' | 'deliver_twice',
+    kind: CallKind,
+    request: BankRequest,
+    faults: readonly BankFault[],
+  ): void =>
+    clock.after(ms, () => {
+      note(name);
+      // Nobody waits for this answer; an error in here must still be seen.
+      execute(kind, request, faults).catch((error: unknown) =>
+        setImmediate(() => {
+          throw error;
+        }),
+      );
+    });
+
   /** Answers that need no execution; `null`: go on. */
   const atTheDoor = (kind: CallKind, faults: readonly BankFault[]): Answer | null => {
     for (const fault of faults) {
@@ -99,15 +116,7 @@ export function makeDoor(parts: DoorParts): { serve(request: BankRequest, respon
 
       const late = pick(faults, 'deliver_later');
       if (late !== null) {
-        clock.after(late.ms, () => {
-          note('deliver_later');
-          // Nobody waits for this answer; an error in here must still be seen.
-          execute(kind, request, faults).catch((error: unknown) =>
-            setImmediate(() => {
-              throw error;
-            }),
-          );
-        });
+        executeLater(late.ms, 'deliver_later', kind, request, faults);
         if (late.how === 504) return respond(response, gatewayPage(504, undefined));
         return breakOff(response, late.how ?? 'reset');
       }
@@ -117,9 +126,10 @@ export function makeDoor(parts: DoorParts): { serve(request: BankRequest, respon
       let answer = await execute(kind, request, faults);
       if (gone && books.all().length > before) note('executed_for_nobody');
       const twice = pick(faults, 'deliver_twice');
-      if (twice !== null) {
+      // The copy meets no fault of its own: what bent the first delivery was the bank, not the bytes.
+      if (twice?.ms !== undefined) executeLater(twice.ms, 'deliver_twice', kind, request, []);
+      else if (twice !== null) {
         note('deliver_twice');
-        // The copy meets no fault of its own: what bent the first delivery was the bank, not the bytes.
         const second = await execute(kind, request, []);
         if (twice.answer !== 'first') answer = second;
       }

@@ -23,8 +23,11 @@ export type BankFault =
   | { readonly kind: 'lose_answer'; readonly how?: Break }
   /** The connection breaks now; the request is executed `ms` later on the bank's clock. */
   | { readonly kind: 'deliver_later'; readonly ms: number; readonly how?: Break | 504 }
-  /** A proxy on the way sends the same bytes twice; the caller gets the second answer unless told otherwise. */
-  | { readonly kind: 'deliver_twice'; readonly answer?: 'first' | 'second' }
+  /**
+   * A proxy on the way sends the same bytes twice; the caller gets the second answer unless told otherwise. With `ms` the
+   * copy arrives so much later on the bank's clock, and the caller has had the first answer.
+   */
+  | { readonly kind: 'deliver_twice'; readonly answer?: 'first' | 'second'; readonly ms?: number }
   /** `execution`: in progress so long on the bank's clock. `answer`: executed, answered so much real time later. */
   | { readonly kind: 'slow'; readonly ms: number; readonly what?: 'execution' | 'answer' }
   | {

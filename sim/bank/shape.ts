@@ -9,6 +9,7 @@ import { type BankFault, type EchoField, type FaultName, nameOf } from './faults
 import type { Answer, Desk, Profile } from './profile.ts';
 import { gatewayPage } from './respond.ts';
 import type { Batch, Transfer } from './transfer.ts';
+import { isWireObject, type WireObject } from './wire-json.ts';
 
 export type ShapeParts = {
   readonly profile: Profile;
@@ -19,6 +20,8 @@ export type ShapeParts = {
   /** What an accepted batch goes through by itself. `toTheEnd` is false where a fault decides its end. */
   readonly settle: (batch: Batch, toTheEnd: boolean) => void;
 };
+
+const STRANGERS_REFERENCE = 'REFERENCEOFSOMEBODYELSE';
 
 type FaultOf<K extends BankFault['kind']> = Extract<BankFault, { kind: K }>;
 
@@ -84,12 +87,21 @@ function asAnother(transfer: Transfer, fields: readonly EchoField[]): Transfer {
     batch: { ...batch, key: told('key') ? 'KEYOFSOMEBODYELSE000000000000000' : batch.key },
     line: {
       ...line,
-      reference: told('reference') ? 'REFERENCEOFSOMEBODYELSE' : line.reference,
+      reference: told('reference') ? STRANGERS_REFERENCE : line.reference,
       amount: told('amount') ? line.amount + 1n : line.amount,
       currency: told('currency') ? (line.currency === 'USD' ? 'EUR' : 'USD') : line.currency,
       destination: told('destination') ? stranger : line.destination,
+      extra: told('reference') ? withStrangersReference(line.extra) : line.extra,
     },
   };
+}
+
+/** Some providers know a reference of ours only as metadata. */
+function withStrangersReference(extra: WireObject): WireObject {
+  const metadata = extra['metadata'];
+  if (!isWireObject(metadata)) return extra;
+  const names = Object.keys(metadata);
+  return { ...extra, metadata: Object.fromEntries(names.map((name) => [name, STRANGERS_REFERENCE])) };
 }
 
 function insteadOf(faults: readonly BankFault[], { profile, desk }: ShapeParts): Shape['instead'] {

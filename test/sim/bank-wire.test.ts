@@ -99,6 +99,21 @@ test('bytes delivered twice pay once under a key, twice without', async () => {
   assert.equal(unkeyed.counts.deliver_twice, 1);
 });
 
+test('a copy that is delivered hours later meets a kept key, or pays where there is none', async () => {
+  const faults = [{ on: 'create', calls: [1], fault: { kind: 'deliver_twice', ms: 5 * HOUR_MS } }] as const;
+  for (const [profile, payments] of [
+    ['generic', 1],
+    ['unkeyed', 2],
+  ] as const) {
+    const bank = await start({ profile, faults });
+    assert.ok((await pay(bank, { key: 'a' })).status < 300);
+    assert.equal(bank.counts.deliver_twice, undefined);
+    bank.clock.advance(5 * HOUR_MS);
+    await until(() => bank.counts.deliver_twice === 1);
+    assert.equal(await outCount(bank), payments, profile);
+  }
+});
+
 test('a slow execution holds its key as in progress, and a slow answer does not (case B11)', async () => {
   const bank = await start({ faults: [{ on: 'create', calls: [1], fault: { kind: 'slow', ms: 300 } }] });
   const first = pay(bank, { key: 'a' });
