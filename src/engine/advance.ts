@@ -9,10 +9,9 @@
 import type { Pool } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
-import { raiseAlert } from './alerts.ts';
-import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
-import type { PlanVerdict, Rail, SealedEffect, VariantKind } from './rail.ts';
+import { leaseMsOf, sendWindowMs } from './lease.ts';
+import type { PlanWait, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import type { Pass } from './judge.ts';
 import { type Planned, sealPlanned, toIntent } from './seal.ts';
@@ -23,7 +22,6 @@ import {
   claimPending,
   claimSealed,
   type EffectRow,
-  type GiveBack,
   giveBack,
   loadEffects,
   loadInFlight,
@@ -31,10 +29,8 @@ import {
   raiseSends,
 } from './store.ts';
 import { surveySigners } from './survey.ts';
+import { giveBackWaiting } from './wait.ts';
 import { loadVariants } from './evidence-store.ts';
-
-/** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
-const SEND_BY_PART = 0.25;
 
 export interface Advanced {
   readonly pending: number;
@@ -51,7 +47,7 @@ export async function advanceOnce(deps: EngineDeps, rail: Rail): Promise<Advance
 /** The watcher's pass: looks at sealed effects that are due, settles, releases, sends again. */
 export async function watchOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   const sealed = await deps.pool.tx('claim sealed', async (tx) =>
-    loadEffects(tx, await claimSealed(tx, rail.name, limits.CLAIM_BATCH, deps.leaseMs)),
+    loadEffects(tx, await claimSealed(tx, rail.name, limits.CLAIM_BATCH, leaseMsOf(deps, rail))),
   );
   if (sealed.length > 0) await advanceSealed(deps, rail, sealed);
   return sealed.length;
@@ -68,7 +64,7 @@ export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
     .filter((one) => one.room > 0);
   if (room.length === 0) return 0;
   const pending = await deps.pool.tx('claim pending', async (tx) =>
-    loadEffects(tx, await claimPending(tx, rail.name, room, deps.leaseMs)),
+    loadEffects(tx, await claimPending(tx, rail.name, room, leaseMsOf(deps, rail))),
   );
   if (pending.length > 0) await advancePending(deps, rail, pending);
   return pending.length;
@@ -83,7 +79,7 @@ export async function advanceEffect(deps: EngineDeps, effectId: bigint): Promise
   const rail = deps.rails.get(effect.rail);
   if (rail === undefined) throw new InvariantBroken(`no rail ${effect.rail}`);
   const [claimed] = await deps.pool.tx('claim one', async (tx) =>
-    (await claimOne(tx, effectId, deps.leaseMs)) === 'claimed' ? loadEffects(tx, [effectId]) : [],
+    (await claimOne(tx, effectId, leaseMsOf(deps, rail))) === 'claimed' ? loadEffects(tx, [effectId]) : [],
   );
   if (claimed === undefined) {
     deps.counters.busy += 1;
@@ -105,14 +101,14 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   if (verdicts.length !== usable.length)
     throw new InvariantBroken(`rail ${rail.name} planned ${verdicts.length} of ${usable.length}`);
   const planned: Planned[] = [];
-  const waiting: { effect: EffectRow; verdict: PlanVerdict & { verdict: 'wait' } }[] = [];
+  const waiting: { effect: EffectRow; verdict: PlanWait }[] = [];
   usable.forEach((effect, index) => {
     const verdict = verdicts[index];
     if (verdict?.verdict === 'ready') planned.push({ effect, plan: verdict.plan });
     else if (verdict?.verdict === 'wait') waiting.push({ effect, verdict });
   });
-  await wait(deps, rail, waiting);
-  const sealed = await sealPlanned(deps.pool, rail, planned, deps.leaseMs);
+  await giveBackWaiting(deps, rail, waiting);
+  const sealed = await sealPlanned(deps.pool, rail, planned, leaseMsOf(deps, rail));
   deps.counters.sealed += sealed.length;
   if (sealed.length === 0) return;
   const tokens = new Map(effects.map((effect) => [effect.id, effect.leaseToken]));
@@ -121,7 +117,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
     rail,
     sealed.map((one) => ({ sealed: one, kind: 'original' })),
   );
-  const sendUntil = started + deps.leaseMs * SEND_BY_PART;
+  const sendUntil = started + sendWindowMs(deps, rail);
   const found = await sendAll(
     deps,
     rail,
@@ -142,52 +138,6 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
       };
     }),
   );
-}
-
-/** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14). */
-async function wait(
-  deps: EngineDeps,
-  rail: Rail,
-  waiting: readonly { effect: EffectRow; verdict: PlanVerdict & { verdict: 'wait' } }[],
-): Promise<void> {
-  if (waiting.length === 0) return;
-  const transient = (reason: string): boolean => reason === 'NODE_DOWN' || reason === 'SIGNER_FULL';
-  await deps.pool.tx('give back', async (tx) => {
-    const list: GiveBack[] = waiting.map(({ effect, verdict }) => ({
-      id: effect.id,
-      token: effect.leaseToken,
-      waitMs: Math.min(limits.BACKOFF_MS * 2 ** Math.min(effect.failures, 10), limits.BACKOFF_MS_MAX),
-      reason: `${verdict.reason}: ${verdict.detail}`.slice(0, 500),
-      counts: !transient(verdict.reason),
-    }));
-    await giveBack(tx, list);
-    const told = new Set<string>();
-    for (const { effect, verdict } of waiting) {
-      const key = `${rail.name}:${verdict.reason}:${effect.wallet}`;
-      if (verdict.alert && !told.has(key)) {
-        told.add(key);
-        await raiseAlert(
-          tx,
-          verdict.reason.toLowerCase(),
-          key,
-          `${verdict.reason} at ${effect.wallet}: ${verdict.detail}`,
-          deps.log,
-        );
-      }
-      if (verdict.reason === 'SIMULATION_REVERTED' && effect.failures + 1 >= limits.PLAN_FAILURES_MAX) {
-        await openCase(tx, deps.makeId, {
-          kind: 'plan_fails',
-          severity: 2,
-          subjectKey: `effect:${effect.id}`,
-          effectId: effect.id,
-          partnerId: effect.partnerId,
-          assetId: effect.asset.id,
-          amount: effect.amount,
-          summary: `${effect.subjectType} ${effect.subjectId} cannot be planned: ${verdict.detail}. Nothing was sealed; it may be cancelled.`,
-        });
-      }
-    }
-  });
 }
 
 /** `effects` as they were read in the claim's own transaction (see `advancePending`). */
@@ -242,7 +192,7 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
     deps,
     rail,
     steps.filter((one) => one.step !== 'rest'),
-    started + deps.leaseMs * SEND_BY_PART,
+    started + sendWindowMs(deps, rail),
   );
 }
 
@@ -310,7 +260,7 @@ async function sendAgain(
   const raised = await raise(
     deps.pool,
     steps.filter((one) => rail.sign === undefined || signed.has(one.effect.id) || one.sealed.variants.length > 0),
-    deps.leaseMs,
+    leaseMsOf(deps, rail),
     window,
   );
   const sends = steps.flatMap((one) => {

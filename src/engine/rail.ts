@@ -39,6 +39,8 @@ export interface Capabilities {
   readonly bumpsMax: number;
   /** Money may come back for so long after it went: a settled effect is looked at until then. Absent: it never does. */
   readonly returnsWithinMs?: number;
+  /** One request's whole answer comes within this, where that is longer than most; leases are sized by it (`lease.ts`). */
+  readonly answerWithinMs?: number;
   /** `REFUSED_AT_ONCE` counts here: the requests reach the provider itself, and nothing between delivers one again. */
   readonly refusedAtOnceCounts?: boolean;
 }
@@ -121,8 +123,20 @@ export type Plan = { readonly [key: string]: Json };
 
 export type PlanVerdict =
   | { readonly verdict: 'ready'; readonly plan: Plan }
-  /** Nothing is sealed; the effect goes back with this reason and back-off. `alert` tells people (R14). */
-  | { readonly verdict: 'wait'; readonly reason: string; readonly detail: string; readonly alert: boolean };
+  | PlanWait;
+
+/** Nothing is sealed; the effect goes back with this reason. `alert` tells people (R14). */
+export interface PlanWait {
+  readonly verdict: 'wait';
+  readonly reason: string;
+  readonly detail: string;
+  readonly alert: boolean;
+  /** `a_while`: it passes by itself and is no failure. `until_mended`: somebody must act (fund it), and it backs off.
+   *  `for_good`: this effect will not be planned; when that stays so it is a case, and nothing of it has left. */
+  readonly lasts: 'a_while' | 'until_mended' | 'for_good';
+  /** When asking again makes sense, where that is known; absent: the engine's back-off. */
+  readonly waitMs?: number;
+}
 
 /** A place in a signer's sequence, given out by the signer's row in the sealing transaction. */
 export interface Allotment {

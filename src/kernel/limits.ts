@@ -44,3 +44,6 @@ export const DELIVERY_TIMEOUT_MS = 15_000;
 /** Page sizes of lists. */
 export const PAGE_ITEMS = 50;
 export const PAGE_ITEMS_MAX = 200;
+
+/** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
+export const SEND_BY_PART = 0.25;

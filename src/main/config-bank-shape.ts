@@ -71,7 +71,11 @@ export const Bank = Type.Object(
       description: 'What comes before the paths of its API. Part of what is sealed: a change bars sending again',
       ...says('an https:// URL'),
     }),
-    account: Text('The account at the provider that pays. Part of what is sealed', 100),
+    account: Type.String({
+      pattern: '^[^\\s:]{1,100}$',
+      description: 'The account at the provider that pays. Part of what is sealed',
+      ...says('1 to 100 characters without blanks and colons'),
+    }),
     credential: Type.Object(
       {
         id: Text('A name for it. Another secret that is another credential to the provider needs another name', 60),
@@ -119,6 +123,11 @@ export const Bank = Type.Object(
         },
         { ...closed, description: 'Where the contract promises less than the profile', absent: 'as the profile says' },
       ),
+    ),
+    answerWithinMs: Whole(
+      100,
+      'A request is waited for so long; less than the provider itself needs makes slow successes unknown',
+      'as the profile says',
     ),
     lookEveryMs: Whole(50, 'Between two looks at a transfer under way', String(LOOK_EVERY_MS)),
     resendAfterMs: Whole(100, 'The same bytes are sent again after this', String(RESEND_AFTER_MS)),

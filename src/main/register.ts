@@ -1,13 +1,16 @@
 /**
- * Registration: what the configuration says of chains, assets and wallets becomes rows, again at each start.
+ * Registration: what the configuration says of chains, banks, assets and wallets becomes rows, again at each start.
  *
  * Decimals are frozen once registered and compared with the contract's own (H9). A wallet's sequence is read from the
  * chain once, when it is first registered and nothing of ours can be under way; afterwards only our own row counts.
  */
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
+import type { AssetRef } from '../engine/rail.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { parseAmount } from '../kernel/money.ts';
+import type { ChainConfig } from './config.ts';
 import { type App, assetId, type WiredChain } from './wire.ts';
+import { bankAssetId } from './wire-banks.ts';
 
 const ASSET = `insert into payonce.assets (id, code, chain, contract, decimals)
 values ($1, $2, $3, $4, $5)
@@ -24,46 +27,74 @@ set rail = excluded.rail, wallet = excluded.wallet, withdrawal_min = excluded.wi
     withdrawal_day_max = excluded.withdrawal_day_max, withdrawal_fee_flat = excluded.withdrawal_fee_flat, withdrawal_fee_bp = excluded.withdrawal_fee_bp,
     deposit_fee_flat = excluded.deposit_fee_flat, deposit_fee_bp = excluded.deposit_fee_bp, own_address_policy = excluded.own_address_policy`;
 
-/** Assets and policies: needs no node. */
+/** Limits and fees as they are written; deposits and destinations of our own are chains' alone. */
+interface WrittenPolicy {
+  readonly wallet: string;
+  readonly limits: NonNullable<ChainAsset['withdrawal']>;
+  readonly deposit?: ChainAsset['deposit'];
+  readonly ownAddress?: ChainAsset['ownAddress'];
+}
+type ChainAsset = ChainConfig['assets'][number];
+
+/** Assets and policies: needs no node, and a bank needs nothing more. */
 export async function registerAssets(app: App): Promise<void> {
   for (const chain of app.chains) {
-    for (const asset of chain.config.assets) {
-      const id = assetId(chain.chain, asset.contract);
-      const contract = asset.contract?.toLowerCase() ?? null;
-      const made = await app.pool.query(ASSET, [id, asset.code, chain.chain, contract, asset.decimals]);
-      if (made.rowCount === 0) {
-        const { rows } = await app.pool.query<{ code: string; decimals: number }>(SAME_ASSET, [id]);
-        if (rows[0]?.decimals !== asset.decimals) {
-          throw new PayonceError('PO_CONFIG_INVALID', {
-            detail: `asset ${asset.code}: registered with ${rows[0]?.decimals ?? 'other'} decimals, configured with ${asset.decimals}; decimals are frozen (H9)`,
-          });
-        }
-      }
-      if (asset.withdrawal === undefined || asset.wallet === undefined) continue;
-      const units = (text: string): bigint => {
-        const parsed = parseAmount(text, asset.decimals);
-        if (!parsed.ok)
-          throw new PayonceError('PO_CONFIG_INVALID', {
-            detail: `asset ${asset.code}: "${text}" is no amount with ${asset.decimals} decimals`,
-          });
-        return parsed.units;
-      };
-      const { withdrawal, deposit } = asset;
-      await app.pool.query(POLICY, [
-        id,
+    for (const { code, decimals, contract, wallet, withdrawal, deposit, ownAddress } of chain.config.assets) {
+      const id = assetId(chain.chain, contract);
+      await registerAsset(
+        app,
         chain.rail.name,
-        asset.wallet.toLowerCase(),
-        units(withdrawal.min),
-        units(withdrawal.max),
-        units(withdrawal.dayMax),
-        units(withdrawal.feeFlat),
-        withdrawal.feeBasisPoints,
-        units(deposit?.feeFlat ?? '0'),
-        deposit?.feeBasisPoints ?? 0,
-        asset.ownAddress ?? 'refuse',
-      ]);
+        { id, code, decimals, chain: chain.chain, contract: contract?.toLowerCase() ?? null },
+        withdrawal === undefined || wallet === undefined
+          ? null
+          : { wallet: wallet.toLowerCase(), limits: withdrawal, deposit, ownAddress },
+      );
     }
   }
+  for (const { config, rail } of app.banks) {
+    for (const { code, decimals, transfer } of config.assets) {
+      const asset = { id: bankAssetId(rail.name, code), code, decimals, chain: rail.name, contract: null };
+      await registerAsset(app, rail.name, asset, { wallet: config.account, limits: transfer });
+    }
+    // A provider's account counts nothing: its row is what claims go by.
+    await app.pool.query(SIGNER, [rail.name, config.account, 'account at the bank', 0]);
+  }
+}
+
+async function registerAsset(app: App, rail: string, asset: AssetRef, policy: WrittenPolicy | null): Promise<void> {
+  const { id, code, decimals } = asset;
+  const made = await app.pool.query(ASSET, [id, code, asset.chain, asset.contract, decimals]);
+  if (made.rowCount === 0) {
+    const { rows } = await app.pool.query<{ code: string; decimals: number }>(SAME_ASSET, [id]);
+    if (rows[0]?.decimals !== decimals) {
+      throw new PayonceError('PO_CONFIG_INVALID', {
+        detail: `asset ${code}: registered with ${rows[0]?.decimals ?? 'other'} decimals, configured with ${decimals}; decimals are frozen (H9)`,
+      });
+    }
+  }
+  if (policy === null) return;
+  const units = (text: string): bigint => {
+    const parsed = parseAmount(text, decimals);
+    if (!parsed.ok)
+      throw new PayonceError('PO_CONFIG_INVALID', {
+        detail: `asset ${code}: "${text}" is no amount with ${decimals} decimals`,
+      });
+    return parsed.units;
+  };
+  const { wallet, limits, deposit, ownAddress } = policy;
+  await app.pool.query(POLICY, [
+    id,
+    rail,
+    wallet,
+    units(limits.min),
+    units(limits.max),
+    units(limits.dayMax),
+    units(limits.feeFlat),
+    limits.feeBasisPoints,
+    units(deposit?.feeFlat ?? '0'),
+    deposit?.feeBasisPoints ?? 0,
+    ownAddress ?? 'refuse',
+  ]);
 }
 
 const KNOWN_SIGNER = `select address
@@ -158,7 +189,7 @@ export async function checkDatabaseMarks(app: App): Promise<'same' | 'changed'> 
   if (known === undefined || (known.system_identifier === now.system_identifier && known.timeline === now.timeline))
     return 'same';
   const reason = `the database changed: system ${known.system_identifier} timeline ${known.timeline} became ${now.system_identifier} timeline ${now.timeline}`;
-  for (const chain of app.chains) await app.pool.query(STOP, [chain.rail.name, reason]);
+  for (const rail of app.engine.rails.keys()) await app.pool.query(STOP, [rail, reason]);
   await raiseAlert(app.pool, 'database_changed', 'database', reason, app.log);
   return 'changed';
 }

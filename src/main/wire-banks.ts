@@ -19,7 +19,8 @@ export function bankAssetId(rail: string, code: string): string {
 }
 
 export function wireBank(config: BankConfig, deployment: string, ports: Ports, log: Log): WiredBank {
-  const rail = makeBankRail(toRailConfig(config, deployment), { ports, log });
+  const http = config.answerWithinMs === undefined ? {} : { timeoutMs: config.answerWithinMs };
+  const rail = makeBankRail(toRailConfig(config, deployment), { ports, log, http });
   return {
     config,
     rail,

@@ -163,7 +163,15 @@ test('a failure before the send gives back with reason and back-off; nothing is 
   const one = await world({}, (rail) => ({
     ...rail,
     plan: (effects) =>
-      Promise.resolve(effects.map(() => ({ verdict: 'wait', reason: 'GAS_SHORT', detail: 'no gas', alert: true }))),
+      Promise.resolve(
+        effects.map(() => ({
+          verdict: 'wait',
+          reason: 'GAS_SHORT',
+          detail: 'no gas',
+          alert: true,
+          lasts: 'until_mended',
+        })),
+      ),
   }));
   const [created] = await createWithdrawals(one, [one.request()]);
   for (let pass = 0; pass < 3; pass += 1) {
@@ -227,7 +235,7 @@ test('a signer that is short is not chosen while another partner goes on (req R7
       Promise.resolve(
         effects.map((effect) =>
           effect.signer === 'wallet-1'
-            ? { verdict: 'wait', reason: 'GAS_SHORT', detail: 'no gas', alert: true }
+            ? { verdict: 'wait', reason: 'GAS_SHORT', detail: 'no gas', alert: true, lasts: 'until_mended' }
             : { verdict: 'ready', plan: {} },
         ),
       ),

@@ -51,7 +51,7 @@ export function makeBankRail(config: BankRailConfig, deps: BankRailDeps): BankRa
   const log = deps.log ?? silentLog;
   refuseFaults(config);
   const limits: WireLimits = { ...WIRE_LIMITS, timeoutMs: profile.timeoutMs, ...deps.http };
-  const capabilities = capabilitiesOf(config);
+  const capabilities = capabilitiesOf(config, limits.timeoutMs);
   const agent = makeSendAgent(SEND_CONCURRENCY_MAX, limits);
   const scope: Scope = {
     deployment: config.deployment,
@@ -94,7 +94,7 @@ export function makeBankRail(config: BankRailConfig, deps: BankRailDeps): BankRa
   };
 }
 
-function capabilitiesOf(config: BankRailConfig): Capabilities {
+function capabilitiesOf(config: BankRailConfig, answerWithinMs: number): Capabilities {
   const { profile, narrower } = config;
   const keyed = profile.key !== null;
   return {
@@ -110,7 +110,8 @@ function capabilitiesOf(config: BankRailConfig): Capabilities {
     // Without a key a seal is a payment: one by one.
     sendConcurrencyMax: keyed ? SEND_CONCURRENCY_MAX : 1,
     lookEveryMs: LOOK_EVERY_MS,
-    resendAfterMs: Math.max(RESEND_AFTER_MS, profile.timeoutMs),
+    resendAfterMs: Math.max(RESEND_AFTER_MS, answerWithinMs),
+    answerWithinMs,
     returnsWithinMs: RETURNS_WITHIN_MS,
     bumpAfterMs: null,
     bumpsMax: 0,

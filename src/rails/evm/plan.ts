@@ -5,7 +5,7 @@
  * balance is the head's, less what is sealed and not final, less what this very batch takes; what was mined but is not
  * final is taken off twice, which waits a little and never overdraws.
  */
-import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
+import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { canonicalAddress } from './address.ts';
 import { type Fees, firstFees, gasLimitOf, marketCalls, readMarket } from './fees.ts';
 import { toQuantity } from './json.ts';
@@ -55,8 +55,15 @@ const ALERTED: ReadonlySet<WaitReason> = new Set([
   'SIGNER_IS_NOT_WALLET',
 ]);
 
-function wait(reason: WaitReason, detail: string): PlanVerdict {
-  return { verdict: 'wait', reason, detail, alert: ALERTED.has(reason) };
+/** What speaks of a node or a queue passes by itself; what the contract itself says of this payment does not. */
+const LASTS: Partial<Record<WaitReason, PlanWait['lasts']>> = {
+  NODE_DOWN: 'a_while',
+  SIGNER_FULL: 'a_while',
+  SIMULATION_REVERTED: 'for_good',
+};
+
+function wait(reason: WaitReason, detail: string): PlanWait {
+  return { verdict: 'wait', reason, detail, alert: ALERTED.has(reason), lasts: LASTS[reason] ?? 'until_mended' };
 }
 
 export async function planEffects(

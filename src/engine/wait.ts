@@ -1,0 +1,52 @@
+/** What the rail's plan says has to wait goes back to the queue; where it will not be otherwise, it becomes a case. */
+import * as limits from '../kernel/limits.ts';
+import { raiseAlert } from './alerts.ts';
+import { openCase } from './cases.ts';
+import type { EngineDeps } from './deps.ts';
+import type { PlanWait, Rail } from './rail.ts';
+import { type EffectRow, type GiveBack, giveBack } from './store.ts';
+
+/** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14). */
+export async function giveBackWaiting(
+  deps: EngineDeps,
+  rail: Rail,
+  waiting: readonly { effect: EffectRow; verdict: PlanWait }[],
+): Promise<void> {
+  if (waiting.length === 0) return;
+  await deps.pool.tx('give back', async (tx) => {
+    const list: GiveBack[] = waiting.map(({ effect, verdict }) => ({
+      id: effect.id,
+      token: effect.leaseToken,
+      waitMs: verdict.waitMs ?? Math.min(limits.BACKOFF_MS * 2 ** Math.min(effect.failures, 10), limits.BACKOFF_MS_MAX),
+      reason: `${verdict.reason}: ${verdict.detail}`.slice(0, 500),
+      counts: verdict.lasts !== 'a_while',
+    }));
+    await giveBack(tx, list);
+    const told = new Set<string>();
+    for (const { effect, verdict } of waiting) {
+      const key = `${rail.name}:${verdict.reason}:${effect.wallet}`;
+      if (verdict.alert && !told.has(key)) {
+        told.add(key);
+        await raiseAlert(
+          tx,
+          verdict.reason.toLowerCase(),
+          key,
+          `${verdict.reason} at ${effect.wallet}: ${verdict.detail}`,
+          deps.log,
+        );
+      }
+      if (verdict.lasts === 'for_good' && effect.failures + 1 >= limits.PLAN_FAILURES_MAX) {
+        await openCase(tx, deps.makeId, {
+          kind: 'plan_fails',
+          severity: 2,
+          subjectKey: `effect:${effect.id}`,
+          effectId: effect.id,
+          partnerId: effect.partnerId,
+          assetId: effect.asset.id,
+          amount: effect.amount,
+          summary: `${effect.subjectType} ${effect.subjectId} cannot be planned: ${verdict.detail}. Nothing was sealed; it may be cancelled.`,
+        });
+      }
+    }
+  });
+}
