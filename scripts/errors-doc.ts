@@ -16,7 +16,8 @@ const HEAD = `# Errors
 
 Every refusal of the API is \`application/problem+json\` (RFC 9457): \`type\` (\`/problems/{code}\`, which the server answers
 with the words below), \`title\`, \`status\`, \`code\`, \`detail\`, \`hint\`, and where it helps \`pointer\` (a JSON pointer into
-the body; \`/query/…\` and \`/headers/…\` for the rest), \`got\`, \`expected\` and \`resource\`.
+the body; \`/query/…\` and \`/headers/…\` for the rest), \`got\`, \`expected\` and \`resource\`; \`faults\` lists every field
+that is at fault where a payee has more than one.
 
 \`money_state\` says what may be concluded about the payment: \`not_sent\`, \`sent\`, or \`unknown\` (repeat with the same
 Idempotency-Key, or follow the resource; never pay another way meanwhile). The table shows what an answer says unless it

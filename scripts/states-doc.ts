@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { WITHDRAWAL_STATUSES } from '../src/api/schemas.ts';
+import { ORDER_STATUSES } from '../src/api/schemas.ts';
 import { EDGES, EVIDENCE, type EvidenceKind, type Rank } from '../src/engine/effect.ts';
 import { root } from './copy-tree.ts';
 
@@ -19,13 +19,13 @@ const RANKS: Record<Rank, string> = {
   dead: 'releases: no copy can still move money',
 };
 
-/** As the view `payonce.withdrawal_states` derives it. */
-const PARTNER: Record<(typeof WITHDRAWAL_STATUSES)[number], readonly [string, string]> = {
+/** As the views `payonce.withdrawal_states` and `payonce.transfer_states` derive it. */
+const PARTNER: Record<(typeof ORDER_STATUSES)[number], readonly [string, string]> = {
   pending: ['`PENDING`, the first', 'nothing has left; it can be cancelled'],
   processing: ['`SEALED`; or `PENDING` after a try that moved nothing', 'it may have left'],
   sent: ['`SEALED`, seen in a block that is not final', 'it has left; nothing is decided'],
   confirmed: ['`SETTLED`', 'it moved, finally'],
-  returned: ['`SETTLED`, and the receiver sent it back', 'it moved, and came back'],
+  returned: ['`SETTLED`, and the receiver sent it back, or a part of it', 'it moved, and came back'],
   failed: ['`RELEASED`, and no other try follows', 'it did not move and will not'],
   cancelled: ['`RELEASED` before it was sealed', 'it did not move and will not'],
   in_review: ['`PENDING`, `SEALED` or `RELEASED`, with an open case', 'nothing yet: a person looks at it'],
@@ -48,12 +48,12 @@ export function statesPage(): string {
     '',
     '## What a partner sees',
     '',
-    "`status` of a withdrawal is derived from its newest effect; `history` lists the effects' own states. An open case shows",
-    'as `in_review` whatever the state, until it has settled.',
+    "`status` of a withdrawal or transfer is derived from its newest effect; `history` lists the effects' own states. An open",
+    'case shows as `in_review` whatever the state, until it has settled. A transfer is never `sent`: a bank shows nothing between.',
     '',
     '| status | newest effect | what may be concluded |',
     '|---|---|---|',
-    ...WITHDRAWAL_STATUSES.map((status) => `| \`${status}\` | ${PARTNER[status][0]} | ${PARTNER[status][1]} |`),
+    ...ORDER_STATUSES.map((status) => `| \`${status}\` | ${PARTNER[status][0]} | ${PARTNER[status][1]} |`),
     '',
     '## Evidence',
     '',

@@ -1,6 +1,7 @@
 /** What the API needs from outside: given by `main`, or by a test. */
 import type { Pool } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import type { PayeeCheck } from '../flows/transfers/index.ts';
 import type { Receiver } from '../inbox/receive.ts';
 import type { MakeId } from '../kernel/ids.ts';
 import type { Log } from '../kernel/log.ts';
@@ -23,6 +24,10 @@ export interface ApiDeps {
   readonly version: string;
   /** Asks no node: it judges the spelling. */
   readDestination(chain: string, text: string): ReadDestination;
+  /** The rules for a payee of the bank that pays this asset; `null`: it is not paid through a bank. */
+  readPayee(assetId: string): PayeeCheck | null;
+  /** How many transfers of this asset go in one batch; 1: one by one. */
+  batchLinesMax(assetId: string): number;
   /** Chains on which deposit addresses can be made. */
   readonly depositChains: readonly string[];
   /** A fresh address in canonical spelling, whose key is safely stored when this resolves. */

@@ -37,10 +37,23 @@ function aboutMoney(problem: Problem, request: FastifyRequest): Problem {
 
 /** A refusal that was stored comes back with its fields in the database's order; its bytes are to be the first ones. */
 function inOrder(problem: Problem): Problem {
-  const { type, title, status, code, hint, pointer, got, expected, resource, money_state } = problem;
+  const { type, title, status, code, hint, pointer, got, expected, faults, resource, money_state } = problem;
   const detail = inOneSentence(problem);
   const named = resource === undefined ? undefined : { type: resource.type, id: resource.id };
-  const fields = { type, title, status, code, detail, hint, pointer, got, expected, resource: named, money_state };
+  const fields = {
+    type,
+    title,
+    status,
+    code,
+    detail,
+    hint,
+    pointer,
+    got,
+    expected,
+    faults,
+    resource: named,
+    money_state,
+  };
   return fields as Problem;
 }
 
@@ -53,6 +66,7 @@ const REFUSES_A_VALUE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PO_DAY_LIMIT',
   'PO_ASSET_UNKNOWN',
   'PO_ADDRESS_INVALID',
+  'PO_PAYEE_INVALID',
 ]);
 
 /** Many clients show `detail` and nothing else: it says what was got and expected as well, unless it does already. */

@@ -22,7 +22,8 @@ export const AmountText = Type.String({
   description: 'a decimal string such as "12.50"; JSON numbers are refused, they lose digits',
   examples: ['12.50'],
 });
-export const Id = Type.String({ pattern: '^[a-z]+_[0-9A-Za-z_]{1,60}$', description: 'an id such as "wd_…"' });
+const ID = '^[a-z]+_[0-9A-Za-z_]{1,60}$';
+export const Id = Type.String({ pattern: ID, description: 'an id such as "wd_…"' });
 const Time = Type.String({ format: 'date-time' });
 const maybe = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const anyText = Type.String();
@@ -70,7 +71,38 @@ export const NewWithdrawal = Type.Object(
   closed,
 );
 
-export const WITHDRAWAL_STATUSES = [
+/** Judged by the rules of the bank that pays; the length here only bounds what these have to read. */
+const payeeText = (what: string, options: object = {}) =>
+  Type.String({
+    maxLength: 400,
+    pattern: '^\\P{Cs}*$',
+    description: `${what}, as text in quotes, at most 400 whole characters`,
+    ...options,
+  });
+
+export const NewTransfer = Type.Object(
+  {
+    asset: AssetName,
+    amount: AmountText,
+    bank_code: payeeText('the code of the bank', { examples: ['004'] }),
+    account_number: payeeText('the account number as the bank prints it, leading zeros too', {
+      examples: ['110-123-0456'],
+    }),
+    holder_name: payeeText('the name of the account’s holder', { examples: ['홍길동'] }),
+    memo: Type.Optional(payeeText('what the receiver is shown; never cut, so it must fit the bank’s limit')),
+    external_id: Type.Optional(ExternalId),
+    repays: Type.Optional(
+      Type.String({
+        pattern: ID,
+        description: 'the id of a transfer that failed, was cancelled or came back: it is paid again',
+      }),
+    ),
+  },
+  closed,
+);
+
+/** Of orders to pay out, whatever they pay. */
+export const ORDER_STATUSES = [
   'pending',
   'processing',
   'sent',
@@ -89,10 +121,14 @@ export const KeyHeader = Type.Object({
   }),
 });
 
+const History = Type.Array(
+  Type.Object({ attempt: Type.Integer(), state: anyText, reason: maybe(anyText), at: Time }, closed),
+);
+
 const withdrawalFields = {
   id: Id,
   external_id: maybe(anyText),
-  status: Type.Enum([...WITHDRAWAL_STATUSES]),
+  status: Type.Enum([...ORDER_STATUSES]),
   purpose: Type.Enum(['customer', 'settlement', 'self']),
   asset: anyText,
   amount: AmountText,
@@ -107,14 +143,46 @@ export const WithdrawalFull = Type.Object(
     ...withdrawalFields,
     tx_hash: maybe(anyText),
     tx_hashes: Type.Array(anyText),
-    history: Type.Array(
-      Type.Object({ attempt: Type.Integer(), state: anyText, reason: maybe(anyText), at: Time }, closed),
-    ),
+    history: History,
   },
   closed,
 );
 /** It is stored, but could not be read back: never an error, since the payment goes its way (case B7, C5). */
-export const WithdrawalStored = Type.Object({ id: Id, status: Type.Literal('pending') }, closed);
+export const OrderStored = Type.Object({ id: Id, status: Type.Literal('pending') }, closed);
+
+const transferFields = {
+  id: Id,
+  external_id: maybe(anyText),
+  status: Type.Enum([...ORDER_STATUSES]),
+  asset: anyText,
+  amount: AmountText,
+  fee: AmountText,
+  bank_code: anyText,
+  account_number: anyText,
+  holder_name: anyText,
+  memo: anyText,
+  repays: maybe(Id),
+  payee_flagged: Type.Boolean({ description: 'money of yours came back from this account before' }),
+  requested_at: Time,
+};
+export const TransferItem = Type.Object(transferFields, closed);
+const transferFullFields = {
+  ...transferFields,
+  bank_id: Type.Union([anyText, Type.Null()], { description: 'the id that the bank gave it' }),
+  reason: Type.Union([anyText, Type.Null()], { description: 'while a no waits to become final: what was said' }),
+  final_at: Type.Union([Time, Type.Null()], { description: 'while a no waits: when it becomes final at the earliest' }),
+  repaid_by: maybe(Id),
+  returns: Type.Array(
+    Type.Object({ id: Id, amount: AmountText, fee: AmountText, reason: maybe(anyText), at: Time }, closed),
+    { description: 'what came back; `fee` of `amount` was kept on the way' },
+  ),
+  history: History,
+};
+export const TransferFull = Type.Object(transferFullFields, closed);
+const FieldFaults = Type.Array(Type.Object({ pointer: anyText, got: anyText, expected: anyText }, closed));
+const warned = { warnings: { ...FieldFaults, description: 'odd, but taken: check it before it leaves, or cancel' } };
+export const TransferMade = Type.Object({ ...transferFullFields, ...warned }, closed);
+export const TransferStored = Type.Object({ id: Id, status: Type.Literal('pending'), ...warned }, closed);
 
 export const NewAddress = Type.Object(
   {
@@ -207,7 +275,7 @@ export const PartnerEvent = Type.Object({
   timestamp: Time,
   subject: Subject,
   sequence: Type.String({ description: 'counts the events of this subject from 1, without gaps' }),
-  data: Type.Object({}, { description: 'the withdrawal or deposit as it was when this happened' }),
+  data: Type.Object({}, { description: 'the withdrawal, transfer or deposit as it was when this happened' }),
 });
 export const CaseItem = Type.Object(
   {
@@ -287,6 +355,7 @@ const ProblemBody = Type.Object(
     pointer: Type.Optional(anyText),
     got: Type.Optional(anyText),
     expected: Type.Optional(anyText),
+    faults: Type.Optional(FieldFaults),
     resource: Type.Optional(Subject),
     money_state: Type.Optional(Type.Enum(['not_sent', 'unknown', 'sent'])),
   },
@@ -317,10 +386,10 @@ export const pageQuery = {
   ),
 };
 export const PageQuery = Type.Object(pageQuery, closed);
-export const WithdrawalQuery = Type.Object(
+export const OrderQuery = Type.Object(
   {
     ...pageQuery,
-    status: Type.Optional(Type.Enum([...WITHDRAWAL_STATUSES])),
+    status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
     external_id: Type.Optional(ExternalId),
   },
   closed,

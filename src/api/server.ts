@@ -31,6 +31,7 @@ import { healthRoutes } from './routes/health.ts';
 import { inboundRoutes } from './routes/inbound.ts';
 import { ledgerRoutes } from './routes/ledger.ts';
 import type { Routes } from './routes/routes.ts';
+import { transferRoutes } from './routes/transfers.ts';
 import { withdrawalRoutes } from './routes/withdrawals.ts';
 import { PartnerEvent, type TypeBoxProvider } from './schemas.ts';
 
@@ -132,6 +133,7 @@ async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
   }
   const findAsset = makeFindAsset(deps.pool);
   withdrawalRoutes(app, deps, findAsset);
+  transferRoutes(app, deps, findAsset);
   addressRoutes(app, deps);
   depositRoutes(app, deps);
   ledgerRoutes(app, deps, findAsset);

@@ -121,6 +121,30 @@ export const ERRORS = {
     hint: 'Check it with the receiver; a broken checksum means a typing error.',
     moneyState: 'not_sent',
   },
+  PO_PAYEE_INVALID: {
+    status: 400,
+    title: 'The payee is not valid',
+    hint: 'Correct the named fields with the receiver; all of them go as text, as the bank prints them, and nothing is cut.',
+    moneyState: 'not_sent',
+  },
+  PO_REPAYS_REFUSED: {
+    status: 422,
+    title: 'This transfer cannot be paid again',
+    hint: 'See its status: only one that failed, was cancelled or came back is paid again, once; then use a new key.',
+    moneyState: 'not_sent',
+  },
+  PO_FILE_INVALID: {
+    status: 400,
+    title: 'The file cannot be read',
+    hint: 'Correct it at the named place and upload it again; nothing of it was stored.',
+    moneyState: 'not_sent',
+  },
+  PO_FILE_REFUSED: {
+    status: 422,
+    title: 'No line of the file can be paid',
+    hint: 'Correct the listed lines and upload it again; nothing of it was stored.',
+    moneyState: 'not_sent',
+  },
   PO_DESTINATION_REFUSED: {
     status: 422,
     title: 'This destination is refused',
@@ -184,6 +208,12 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+export interface FieldFault {
+  readonly pointer: string;
+  readonly got: string;
+  readonly expected: string;
+}
+
 export interface ErrorFacts {
   /** Public: what happened, in a sentence. */
   detail?: string;
@@ -192,6 +222,8 @@ export interface ErrorFacts {
   /** What was got, never a secret. */
   got?: string;
   expected?: string;
+  /** Where more than one field is at fault: all of them, the first one as above. */
+  faults?: readonly FieldFault[];
   /** The resource that the error is about. */
   resource?: { type: string; id: string };
   moneyState?: MoneyState;
@@ -220,6 +252,7 @@ export interface Problem {
   pointer?: string;
   got?: string;
   expected?: string;
+  faults?: readonly FieldFault[];
   resource?: { type: string; id: string };
   money_state?: MoneyState;
 }
@@ -238,6 +271,7 @@ export function toProblem(code: ErrorCode, facts: ErrorFacts = {}): Problem {
     ...(facts.pointer === undefined ? {} : { pointer: facts.pointer }),
     ...(facts.got === undefined ? {} : { got: facts.got }),
     ...(facts.expected === undefined ? {} : { expected: facts.expected }),
+    ...(facts.faults === undefined ? {} : { faults: facts.faults }),
     ...(facts.resource === undefined ? {} : { resource: facts.resource }),
     ...(moneyState === undefined ? {} : { money_state: moneyState }),
   };

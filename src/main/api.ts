@@ -20,6 +20,8 @@ export async function startApi(app: App, extend?: (server: FastifyInstance) => v
     engine: app.engine,
     version,
     readDestination: (chain, text) => app.readDestination(chain, text),
+    readPayee: (assetId) => app.readPayee(assetId),
+    batchLinesMax: (assetId) => app.batchLinesMax(assetId),
     depositChains: app.chains.map((chain) => chain.chain),
     newDepositAddress: (chain) => app.newDepositAddress(chain),
     inbox: app.receiver,

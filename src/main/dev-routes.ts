@@ -7,8 +7,9 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { callerOf, makeAuthenticate } from '../api/auth.ts';
 import { makeKeyReader } from '../api/keys.ts';
+import { loadHistory } from '../engine/order-store.ts';
 import { createDepositAddress, listDeposits, toDepositData } from '../flows/deposits/index.ts';
-import { loadHistory, readWithdrawal } from '../flows/withdrawals/store.ts';
+import { readWithdrawal } from '../flows/withdrawals/store.ts';
 import { toDetail } from '../flows/withdrawals/view.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits, parseAmount } from '../kernel/money.ts';
@@ -100,7 +101,7 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain)
             ? formatUnits(await nativeBalance(chain.anvil, receiver), DECIMALS.ETH)
             : formatUnits(await tokenBalance(chain.anvil, chain.token, receiver), DECIMALS.USDT);
         return {
-          withdrawal: toDetail(withdrawal, await loadHistory(app.pool, withdrawal.id)),
+          withdrawal: toDetail(withdrawal, await loadHistory(app.pool, 'withdrawal', withdrawal.id)),
           receiver_balance_on_chain: onChain,
           // What the nodes swallowed since this start, whoever asked: the reason why all this exists.
           answers_lost: chain.nodes.reduce((sum, node) => sum + (node.counts.lose_answer ?? 0), 0),

@@ -7,8 +7,13 @@ import type { FastifyInstance } from 'fastify';
 import Schema from 'typebox/schema';
 import { type ApiDeps, makeApi } from '../../src/api/server.ts';
 import { createApiKey } from '../../src/api/keys.ts';
+import type { Flow } from '../../src/engine/flow.ts';
 import { makeNoopRail, type NoopBehaviour } from '../../src/engine/noop.ts';
+import type { Rail } from '../../src/engine/rail.ts';
+import { makeWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { makeReceiver } from '../../src/inbox/receive.ts';
+import type { Ports } from '../../src/kernel/ports.ts';
+import type { Chart } from '../../src/ledger/accounts.ts';
 import { readAddress } from '../../src/rails/evm/address.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { makeWorld, type World } from '../support/world.ts';
@@ -65,6 +70,7 @@ export interface Operation {
 
 const WRITTEN = [
   'withdrawals',
+  'transfers',
   'effects',
   'subjects',
   'holds',
@@ -80,12 +86,21 @@ const WRITTEN = [
 ];
 
 export async function makeApiWorld(
-  options: { label: string; deps?: Partial<ApiDeps>; behave?: NoopBehaviour; fundUnits?: bigint } = { label: 'api' },
+  options: {
+    label: string;
+    deps?: Partial<ApiDeps>;
+    behave?: NoopBehaviour;
+    fundUnits?: bigint;
+    /** Beside the no-op rail and withdrawals. */
+    rails?: (ports: Ports) => readonly Rail[];
+    flows?: (chart: Chart) => readonly Flow[];
+  } = { label: 'api' },
 ): Promise<ApiWorld> {
   const world = await makeWorld({
     label: options.label,
     endedByHook: true,
-    rails: () => [makeNoopRail('noop', options.behave)],
+    rails: (ports) => [makeNoopRail('noop', options.behave), ...(options.rails?.(ports) ?? [])],
+    flows: (chart) => [makeWithdrawals(chart), ...(options.flows?.(chart) ?? [])],
     ...(options.fundUnits === undefined ? {} : { fundUnits: options.fundUnits }),
   });
   const { pool, ports, makeId } = world;
@@ -112,6 +127,8 @@ export async function makeApiWorld(
     engine: world.engine,
     version: '0.0.0-test',
     readDestination: (_chain, text) => readAddress(text),
+    readPayee: () => null,
+    batchLinesMax: () => 1,
     depositChains: ['noop'],
     newDepositAddress: () => {
       addresses += 1;

@@ -7,10 +7,12 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { openCase } from '../../src/engine/cases.ts';
 import { emit } from '../../src/outbox/emit.ts';
-import { type Answer, type ApiWorld, type Ask, makeApiWorld, SOMEBODY } from './api-world.ts';
+import { type Answer, type Ask, SOMEBODY } from './api-world.ts';
+import { type BankApi, makeBankApi } from './bank-world.ts';
 
 interface Things {
   withdrawal: string;
+  transfer: string;
   address: string;
   deposit: string;
   event: string;
@@ -41,6 +43,15 @@ const RECIPES: Record<string, Recipe> = {
     status: 201,
     kind: 'create',
   },
+  createTransfer: {
+    path: () => '/v1/transfers',
+    ask: {
+      idempotencyKey: 'matrix-bank',
+      body: { asset: 'KRW', amount: '1', bank_code: '004', account_number: '0012', holder_name: '홍길동' },
+    },
+    status: 201,
+    kind: 'create',
+  },
   createAddress: { path: () => '/v1/addresses', ask: { body: { chain: 'noop' } }, status: 201, kind: 'create' },
   createEndpoint: {
     path: () => '/v1/endpoints',
@@ -50,11 +61,14 @@ const RECIPES: Record<string, Recipe> = {
   },
   readWithdrawal: one((own) => `/v1/withdrawals/${own.withdrawal}`),
   cancelWithdrawal: one((own) => `/v1/withdrawals/${own.withdrawal}/cancel`),
+  readTransfer: one((own) => `/v1/transfers/${own.transfer}`),
+  cancelTransfer: one((own) => `/v1/transfers/${own.transfer}/cancel`),
   readAddress: one((own) => `/v1/addresses/${own.address}`),
   readDeposit: one((own) => `/v1/deposits/${own.deposit}`),
   readEvent: one((own) => `/v1/events/${own.event}`),
   deleteEndpoint: one((own) => `/v1/endpoints/${own.endpoint}`, 204),
   listWithdrawals: list('/v1/withdrawals'),
+  listTransfers: list('/v1/transfers'),
   listAddresses: list('/v1/addresses'),
   listDeposits: list('/v1/deposits'),
   listEvents: list('/v1/events'),
@@ -65,11 +79,11 @@ const RECIPES: Record<string, Recipe> = {
   listAssets: list('/v1/assets'),
 };
 
-let api: ApiWorld;
+let api: BankApi;
 let own: Things;
 let theirs: Things;
 before(async () => {
-  api = await makeApiWorld({ label: 'matrix' });
+  api = await makeBankApi({ label: 'matrix' });
   await api.world.fund(77_000_000n, api.otherPartnerId);
   own = await makeThings(api.world.partnerId, api.key, 1);
   theirs = await makeThings(api.otherPartnerId, api.otherKey, 2);
@@ -79,6 +93,7 @@ after(() => api.end());
 async function makeThings(partnerId: string, key: string, n: number): Promise<Things> {
   const { pool, makeId, assetId } = api.world;
   const withdrawal = await api.pay({ external_id: `of-${partnerId}` }, { key, idempotencyKey: `things-${n}` });
+  const transfer = await api.transfer({ external_id: `bank-of-${partnerId}` }, { key, idempotencyKey: `bank-${n}` });
   const address = await api.ask('POST', '/v1/addresses', {
     key,
     body: { chain: 'noop', user_ref: `user-${partnerId}` },
@@ -114,6 +129,7 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
   });
   return {
     withdrawal: withdrawal.body.id,
+    transfer: transfer.body.id,
     address: address.body.id,
     deposit,
     event: events.body.items[0].id,
@@ -183,6 +199,7 @@ test("another partner's ids are answered like ids that never were, and nothing o
 test("a list shows the caller's own and nothing of another's", async () => {
   const mine: Record<string, string> = {
     listWithdrawals: own.withdrawal,
+    listTransfers: own.transfer,
     listAddresses: own.address,
     listDeposits: own.deposit,
     listEvents: own.event,

@@ -30,8 +30,8 @@ export interface World {
   readonly wallet: string;
   /** A request of the partner; key and fields as given, else unique. */
   request(fields?: Partial<WithdrawalRequest>): WithdrawalRequest;
-  /** Credits the partner, out of the wallet's custody. */
-  fund(units: bigint, partnerId?: string): Promise<void>;
+  /** Credits the partner, out of the wallet's custody; the world's asset unless another one is named. */
+  fund(units: bigint, partnerId?: string, of?: { assetId: string; chain: string; wallet: string }): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -158,12 +158,12 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
         ...fields,
       };
     },
-    async fund(units, partnerId = PARTNER) {
+    async fund(units, partnerId = PARTNER, of = { assetId, chain, wallet }) {
       counter += 1;
       await pool.tx('fund', async (tx) => {
         const [to, from] = await chart.ids(tx, [
-          accountName.partner(partnerId, assetId),
-          accountName.custody(chain, wallet, assetId),
+          accountName.partner(partnerId, of.assetId),
+          accountName.custody(of.chain, of.wallet, of.assetId),
         ]);
         if (to === undefined || from === undefined) throw new Error('no account');
         await post(tx, [
@@ -193,10 +193,14 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
 }
 
 /** What a partner's account shows. */
-export async function balanceOf(world: World, code = `partner:${PARTNER}`): Promise<{ balance: bigint; held: bigint }> {
+export async function balanceOf(
+  world: World,
+  code = `partner:${PARTNER}`,
+  assetId = world.assetId,
+): Promise<{ balance: bigint; held: bigint }> {
   const { rows } = await world.pool.query<{ balance: bigint; held: bigint }>(
     'select balance, held from payonce.accounts where code = $1 and asset_id = $2',
-    [code, world.assetId],
+    [code, assetId],
   );
   return rows[0] ?? { balance: 0n, held: 0n };
 }

@@ -1,34 +1,32 @@
-/**
- * Withdrawals over HTTP. A POST answers after the commit and never waits for a rail; once it is committed nothing that
- * fails afterwards can make the answer an error (case B7, C5).
- */
-import { type Batcher, makeBatcher } from '../../db/batcher.ts';
-import { sqlState } from '../../db/pool.ts';
-import {
-  cancelWithdrawal,
-  createWithdrawals,
-  type CreateOutcome,
-  type WithdrawalRequest,
-} from '../../flows/withdrawals/index.ts';
-import { listWithdrawals, loadHistory, readWithdrawal } from '../../flows/withdrawals/store.ts';
-import { toDetail, toPartnerView, type WithdrawalDetail } from '../../flows/withdrawals/view.ts';
-import { type ErrorFacts, InvariantBroken, PayonceError } from '../../kernel/errors.ts';
-import { GROUP_COMMIT_ITEMS_MAX } from '../../kernel/limits.ts';
-import { parseAmount } from '../../kernel/money.ts';
+/** Withdrawals over HTTP: what leaves over a chain. */
+import { loadHistory } from '../../engine/order-store.ts';
+import { cancelWithdrawal, createWithdrawals, type WithdrawalRequest } from '../../flows/withdrawals/index.ts';
+import { listWithdrawals, readWithdrawal } from '../../flows/withdrawals/store.ts';
+import { toDetail, toPartnerView } from '../../flows/withdrawals/view.ts';
+import { PayonceError } from '../../kernel/errors.ts';
 import { callerOf } from '../auth.ts';
 import { fromCursor, pageItems, PLACE, toCursor, toPage } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
-import { fingerprintOf, idempotencyKeyOf, moneyStateOf } from '../idempotency.ts';
-import { INTAKE_LANES } from '../limits.ts';
+import { fingerprintOf, idempotencyKeyOf } from '../idempotency.ts';
 import { assetOf, type FindAsset } from '../look-ups.ts';
-import { sendProblem } from '../problems.ts';
+import { amountOf, answerCancel, answerIntake, loadDetail, makeIntake, type OrderResource } from '../orders.ts';
 import * as schemas from '../schemas.ts';
+import type { Asset } from '../store.ts';
 import type { Routes } from './routes.ts';
 
 export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset): void {
-  const intake = makeIntake(deps);
+  const intake = makeIntake<WithdrawalRequest>(deps, createWithdrawals);
   app.addHook('onClose', () => intake.drain());
   const tags = ['withdrawals'];
+  const kind: OrderResource = {
+    type: 'withdrawal',
+    path: '/v1/withdrawals',
+    async readDetail(partnerId, id) {
+      const found = await readWithdrawal(deps.pool, partnerId, id);
+      return found === null ? null : toDetail(found, await loadHistory(deps.pool, 'withdrawal', id));
+    },
+    cancel: (partnerId, id, by) => cancelWithdrawal(deps.engine, partnerId, id, by),
+  };
 
   app.post(
     '/withdrawals',
@@ -44,7 +42,7 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
         response: {
           201: schemas.WithdrawalFull,
           200: { ...schemas.WithdrawalFull, description: 'A repetition: the withdrawal as it is now' },
-          202: schemas.WithdrawalStored,
+          202: schemas.OrderStored,
           ...schemas.problems,
         },
       },
@@ -57,7 +55,7 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
       const { partnerId } = callerOf(request);
       const { body } = request;
       const asset = await assetOf(findAsset, body.asset, '/asset');
-      const wish: WithdrawalRequest = {
+      const outcome = await intake.submit({
         partnerId,
         idempotencyKey: idempotencyKeyOf(request),
         fingerprint: fingerprintOf(request),
@@ -65,27 +63,10 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
         purpose: body.purpose ?? 'customer',
         assetId: asset.id,
         amount: amountOf(body.amount, asset.decimals),
-        destination: destinationOf(deps, asset.chain, body.destination),
+        destination: destinationOf(deps, asset, body.destination),
         reference: body.reference ?? null,
-      };
-      const outcome = await intake.submit(wish);
-      switch (outcome.outcome) {
-        case 'refused':
-          if (outcome.replayed) reply.header('idempotent-replayed', 'true');
-          return sendProblem(reply, outcome.problem);
-        case 'key_reused':
-          throw new PayonceError('PO_KEY_REUSED', await reusedFacts(deps, partnerId, outcome.resource));
-        case 'replayed':
-          reply.header('idempotent-replayed', 'true');
-          break;
-        case 'created':
-          nudge(deps);
-          break;
-      }
-      reply.header('location', `/v1/withdrawals/${outcome.id}`);
-      const detail = await readBack(deps, partnerId, outcome.id);
-      if (detail === null) return reply.code(202).send({ id: outcome.id, status: 'pending' });
-      return reply.code(outcome.outcome === 'created' ? 201 : 200).send(detail);
+      });
+      return answerIntake(deps, kind, reply, partnerId, outcome);
     },
   );
 
@@ -100,7 +81,7 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
         response: { 200: schemas.WithdrawalFull, ...schemas.problems },
       },
     },
-    async (request) => loadDetail(deps, callerOf(request).partnerId, request.params.id),
+    async (request) => loadDetail(kind, callerOf(request).partnerId, request.params.id),
   );
 
   app.get(
@@ -110,7 +91,7 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
         tags,
         operationId: 'listWithdrawals',
         summary: 'Withdrawals, newest first',
-        querystring: schemas.WithdrawalQuery,
+        querystring: schemas.OrderQuery,
         response: { 200: schemas.pageOf(schemas.WithdrawalItem), ...schemas.problems },
       },
     },
@@ -145,99 +126,20 @@ export function withdrawalRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsse
         response: { 200: schemas.WithdrawalFull, ...schemas.problems },
       },
     },
-    async (request) => {
-      const { partnerId, keyId } = callerOf(request);
-      const { id } = request.params;
-      const outcome = await cancelWithdrawal(deps.engine, partnerId, id, keyId);
-      switch (outcome) {
-        case 'not_found':
-          throw new PayonceError('PO_NOT_FOUND');
-        case 'too_late': {
-          const now = await loadDetail(deps, partnerId, id);
-          throw new PayonceError('PO_TOO_LATE', {
-            detail: `The withdrawal is ${now.status}`,
-            resource: { type: 'withdrawal', id },
-            moneyState: moneyStateOf(now.status),
-          });
-        }
-        case 'cancelled':
-          nudge(deps);
-          return loadDetail(deps, partnerId, id);
-      }
-    },
+    async (request) => answerCancel(deps, kind, callerOf(request), request.params.id),
   );
 }
 
-function makeIntake(deps: ApiDeps): Batcher<WithdrawalRequest, CreateOutcome> {
-  return makeBatcher<WithdrawalRequest, CreateOutcome>({
-    run: (requests) => createWithdrawals(deps, requests),
-    // SQLSTATE classes 22 (data), 23 (constraint) and P0 (our guards) are what a single request can cause.
-    isItemsFault: (error) => error instanceof InvariantBroken || /^(?:22|23|P0)/.test(sqlState(error) ?? ''),
-    lanes: INTAKE_LANES,
-    laneOf: (request) => laneOf(request.partnerId),
-    itemsMax: GROUP_COMMIT_ITEMS_MAX,
-  });
-}
-
-function laneOf(partnerId: string): number {
-  let sum = 0;
-  for (const character of partnerId) sum = (sum * 31 + (character.codePointAt(0) ?? 0)) % 65_521;
-  return sum % INTAKE_LANES;
-}
-
-/** It is committed: what does not wake up now finds it by itself. */
-function nudge(deps: ApiDeps): void {
-  try {
-    deps.wake();
-  } catch (error) {
-    deps.log.warn({ err: error }, 'the workers could not be woken; they look by themselves');
-  }
-}
-
-function amountOf(text: string, decimals: number): bigint {
-  const parsed = parseAmount(text, decimals);
-  if (!parsed.ok)
-    throw new PayonceError('PO_AMOUNT_INVALID', { pointer: '/amount', got: text, expected: parsed.expected });
-  if (parsed.units === 0n)
-    throw new PayonceError('PO_AMOUNT_INVALID', { pointer: '/amount', got: text, expected: 'more than zero' });
-  return parsed.units;
-}
-
-function destinationOf(deps: ApiDeps, chain: string, text: string): string {
-  const read = deps.readDestination(chain, text);
+function destinationOf(deps: ApiDeps, asset: Asset, text: string): string {
+  if (deps.readPayee(asset.id) !== null)
+    throw new PayonceError('PO_REQUEST_INVALID', {
+      detail: `${asset.code} is paid through a bank`,
+      pointer: '/asset',
+      got: asset.code,
+      expected: 'an asset of a chain; a bank transfer is POST /v1/transfers',
+    });
+  const read = deps.readDestination(asset.chain, text);
   if (!read.ok)
     throw new PayonceError('PO_ADDRESS_INVALID', { pointer: '/destination', got: text, expected: read.expected });
   return read.address;
-}
-
-async function loadDetail(deps: ApiDeps, partnerId: string, id: string): Promise<WithdrawalDetail> {
-  const withdrawal = await readWithdrawal(deps.pool, partnerId, id);
-  if (withdrawal === null) throw new PayonceError('PO_NOT_FOUND');
-  return toDetail(withdrawal, await loadHistory(deps.pool, id));
-}
-
-/** Null where it cannot be read right now. */
-async function readBack(deps: ApiDeps, partnerId: string, id: string): Promise<WithdrawalDetail | null> {
-  try {
-    return await loadDetail(deps, partnerId, id);
-  } catch (error) {
-    deps.log.warn({ err: error, withdrawal: id }, 'a stored withdrawal could not be read back');
-    return null;
-  }
-}
-
-async function reusedFacts(
-  deps: ApiDeps,
-  partnerId: string,
-  resource: { readonly type: string; readonly id: string } | null,
-): Promise<ErrorFacts> {
-  const facts = { pointer: '/headers/idempotency-key', expected: 'a new key, or the first body under this one' };
-  if (resource === null)
-    return {
-      ...facts,
-      detail: 'The first request under this key was refused and moved nothing',
-      moneyState: 'not_sent',
-    };
-  const first = await readWithdrawal(deps.pool, partnerId, resource.id);
-  return { ...facts, resource: { ...resource }, moneyState: moneyStateOf(first?.status ?? 'unknown') };
 }

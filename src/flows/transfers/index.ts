@@ -11,6 +11,8 @@
  * Files: intake (what is taken in), store, view; the rail's rules for a payee are injected, a flow knows no rail.
  */
 import type { Tx } from '../../db/pool.ts';
+import { type CancelOutcome, cancelSubject } from '../../engine/cancel.ts';
+import type { EngineDeps } from '../../engine/engine.ts';
 import {
   type BookedReturn,
   currentHold,
@@ -30,9 +32,14 @@ import type { NewEvent } from '../../outbox/emit.ts';
 import { flagPayees, loadTransfers, type Transfer } from './store.ts';
 import { toPartnerView } from './view.ts';
 
-export { createTransfers, readTransfer, type TransferRequest } from './intake.ts';
+export { createTransfers, type PayeeCheck, readTransfer, type TransferRequest } from './intake.ts';
 
 const SUBJECT = 'transfer';
+
+/** Before its seal. Durable on return; a second cancel does nothing. */
+export function cancelTransfer(engine: EngineDeps, partnerId: string, id: string, by: string): Promise<CancelOutcome> {
+  return cancelSubject(engine, SUBJECT, partnerId, id, by);
+}
 
 export function makeTransfers(chart: Chart): Flow {
   return {
@@ -196,9 +203,11 @@ function toReleased(row: Transfer, next: Then | undefined): NewEvent {
       return toEvent(row, 'cancelled', { reason: next.reason });
     case 'review':
       return toEvent(row, 'in_review', { reason: next.why });
+    // Never by itself: two persons chose it after a release.
     case 'again':
+      return toEvent(row, 'processing', { reason: 'it did not move; the next try began' });
     case undefined:
-      throw new InvariantBroken(`transfer ${row.id} is never sent again by itself`);
+      throw new InvariantBroken(`transfer ${row.id} was released to no end`);
   }
 }
 

@@ -33,7 +33,7 @@ interface PayeeFault {
 }
 
 /** The rules of the rail that will pay. */
-type PayeeCheck = (input: {
+export type PayeeCheck = (input: {
   readonly bankCode: unknown;
   readonly accountNumber: unknown;
   readonly holderName: unknown;
@@ -146,7 +146,7 @@ async function objections(tx: Tx, orders: readonly TransferRequest[]): Promise<r
     taken.add(order.repays);
     if (fault === null) return null;
     return {
-      code: 'PO_REQUEST_INVALID',
+      code: 'PO_REPAYS_REFUSED',
       facts: { pointer: '/repays', got: order.repays, detail: `This cannot be paid again: ${fault}` },
     };
   });

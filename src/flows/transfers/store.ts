@@ -2,17 +2,10 @@
  * Transfers' statements. Lock order: repaid subjects by id, before what the engine's intake takes.
  * Isolation: READ COMMITTED, set by `tx`.
  */
-import { type Query, type Row, toText, toUnits, type Tx } from '../../db/pool.ts';
+import { type Query, toText, toUnits, type Tx } from '../../db/pool.ts';
+import { makeOrderReader, type StoredOrder, toStoredOrder } from '../../engine/order-store.ts';
 
-export interface Transfer {
-  readonly id: string;
-  readonly partnerId: string;
-  readonly externalId: string | null;
-  readonly assetId: string;
-  readonly assetCode: string;
-  readonly decimals: number;
-  readonly amount: bigint;
-  readonly fee: bigint;
+export interface Transfer extends StoredOrder {
   readonly bankCode: string;
   readonly accountNumber: string;
   /** As the caller wrote it. */
@@ -21,8 +14,6 @@ export interface Transfer {
   readonly repays: string | null;
   /** Money of this partner came back from this account before. */
   readonly payeeFlagged: boolean;
-  readonly requestedAt: Date;
-  readonly day: string;
 }
 
 const COLUMNS = `t.id, t.partner_id, t.external_id, t.asset_id, a.code as asset_code, a.decimals, t.amount, t.fee, t.bank_code,
@@ -31,52 +22,50 @@ const COLUMNS = `t.id, t.partner_id, t.external_id, t.asset_id, a.code as asset_
     select 1 from payonce.payees_flagged f
     where f.partner_id = t.partner_id and f.bank_code = t.bank_code and f.account_number = t.account_number) as payee_flagged`;
 
-function toTransfer(row: Row): Transfer {
-  return {
-    id: toText(row['id'], 'transfers.id'),
-    partnerId: toText(row['partner_id'], 'transfers.partner_id'),
-    externalId: row['external_id'] as string | null,
-    assetId: toText(row['asset_id'], 'transfers.asset_id'),
-    assetCode: toText(row['asset_code'], 'assets.code'),
-    decimals: row['decimals'] as number,
-    amount: toUnits(row['amount'], 'transfers.amount'),
-    fee: toUnits(row['fee'], 'transfers.fee'),
+const LOAD = `select ${COLUMNS}
+from payonce.transfers t
+join payonce.assets a on a.id = t.asset_id
+where t.id = any ($1::text[])`;
+
+const EXTERNAL = `select t.partner_id, t.external_id, t.id
+from payonce.transfers t
+join unnest($1::text[], $2::text[]) as u (partner_id, external_id) on u.partner_id = t.partner_id and u.external_id = t.external_id`;
+
+const READ = `select ${COLUMNS}, v.status
+from payonce.transfers t
+join payonce.assets a on a.id = t.asset_id
+join payonce.transfer_states v on v.id = t.id
+where t.partner_id = $1
+  and t.id = $2`;
+
+const LIST = `select ${COLUMNS}, v.status,
+       to_char(t.requested_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as place
+from payonce.transfers t
+join payonce.assets a on a.id = t.asset_id
+join payonce.transfer_states v on v.id = t.id
+where t.partner_id = $1
+  and ($2::timestamptz is null or (t.requested_at, t.id) < ($2::timestamptz, $3::text))
+  and ($4::text is null or v.status = $4::text)
+  and ($5::text is null or t.external_id = $5::text)
+order by t.requested_at desc, t.id desc
+limit $6`;
+
+const reader = makeOrderReader(
+  { load: LOAD, external: EXTERNAL, read: READ, list: LIST },
+  (row): Transfer => ({
+    ...toStoredOrder(row),
     bankCode: toText(row['bank_code'], 'transfers.bank_code'),
     accountNumber: toText(row['account_number'], 'transfers.account_number'),
     holderName: toText(row['holder_name'], 'transfers.holder_name'),
     memo: toText(row['memo'], 'transfers.memo'),
     repays: row['repays'] as string | null,
     payeeFlagged: row['payee_flagged'] as boolean,
-    requestedAt: row['requested_at'] as Date,
-    day: toText(row['day'], 'transfers.day'),
-  };
-}
-
-const LOAD = `select ${COLUMNS}
-from payonce.transfers t
-join payonce.assets a on a.id = t.asset_id
-where t.id = any ($1::text[])`;
-
-export async function loadTransfers(query: Query, ids: readonly string[]): Promise<Map<string, Transfer>> {
-  const { rows } = await query.query(LOAD, [ids]);
-  return new Map(rows.map((row) => [toText(row['id'], 'transfers.id'), toTransfer(row)]));
-}
-
-const EXTERNAL = `select t.partner_id, t.external_id, t.id
-from payonce.transfers t
-join unnest($1::text[], $2::text[]) as u (partner_id, external_id) on u.partner_id = t.partner_id and u.external_id = t.external_id`;
-
-export async function loadExternalIds(
-  query: Query,
-  list: readonly { partnerId: string; externalId: string }[],
-): Promise<Map<string, string>> {
-  if (list.length === 0) return new Map();
-  const { rows } = await query.query<{ partner_id: string; external_id: string; id: string }>(EXTERNAL, [
-    list.map((one) => one.partnerId),
-    list.map((one) => one.externalId),
-  ]);
-  return new Map(rows.map((row) => [`${row.partner_id}\n${row.external_id}`, row.id]));
-}
+  }),
+);
+export const loadTransfers = reader.load;
+export const loadExternalIds = reader.loadExternalIds;
+export const readTransferById = reader.read;
+export const listTransfers = reader.list;
 
 const STORE = `insert into payonce.transfers
   (id, partner_id, idempotency_key, external_id, asset_id, amount, fee, bank_code, account_number, holder_name, holder_name_nfc, memo, repays, day)
@@ -156,19 +145,53 @@ export async function flagPayees(
   ]);
 }
 
-const READ = `select ${COLUMNS}, v.status
-from payonce.transfers t
-join payonce.assets a on a.id = t.asset_id
-join payonce.transfer_states v on v.id = t.id
-where t.partner_id = $1
-  and t.id = $2`;
+// The provider's object of the last attempt; while a believed no waits also why, and when it may become final.
+const FATE = `select coalesce(v.object_id, e.accepted_object) as bank_id, b.detail as reason,
+       case when b.id is not null then e.lateness_until end as final_at,
+       (select r.id from payonce.transfers r where r.repays = e.subject_id) as repaid_by
+from payonce.effects e
+left join payonce.effect_evidence v on v.id = coalesce(e.settled_by, e.released_by)
+left join payonce.effect_evidence b on b.id = e.believed_evidence and e.ended_at is null and e.testimonies = 0
+where e.subject_type = 'transfer'
+  and e.subject_id = $1
+order by e.seq desc
+limit 1`;
 
-export async function readTransferById(
-  query: Query,
-  partnerId: string,
-  id: string,
-): Promise<(Transfer & { readonly status: string }) | null> {
-  const { rows } = await query.query(READ, [partnerId, id]);
-  const row = rows[0];
-  return row === undefined ? null : { ...toTransfer(row), status: toText(row['status'], 'status') };
+const RETURNS = `select r.id, r.amount, r.fee, r.reason, r.at
+from payonce.returns r
+join payonce.effects e on e.id = r.effect_id
+where e.subject_type = 'transfer'
+  and e.subject_id = $1
+order by r.at, r.id`;
+
+export interface TransferFate {
+  readonly bankId: string | null;
+  readonly reason: string | null;
+  readonly finalAt: Date | null;
+  readonly repaidBy: string | null;
+  readonly returns: readonly {
+    readonly id: string;
+    readonly amount: bigint;
+    readonly fee: bigint;
+    readonly reason: string | null;
+    readonly at: Date;
+  }[];
+}
+
+export async function loadFate(query: Query, id: string): Promise<TransferFate> {
+  const [row] = (await query.query(FATE, [id])).rows;
+  const { rows } = await query.query(RETURNS, [id]);
+  return {
+    bankId: (row?.['bank_id'] ?? null) as string | null,
+    reason: (row?.['reason'] ?? null) as string | null,
+    finalAt: (row?.['final_at'] ?? null) as Date | null,
+    repaidBy: (row?.['repaid_by'] ?? null) as string | null,
+    returns: rows.map((one) => ({
+      id: toText(one['id'], 'returns.id'),
+      amount: toUnits(one['amount'], 'returns.amount'),
+      fee: toUnits(one['fee'], 'returns.fee'),
+      reason: one['reason'] as string | null,
+      at: one['at'] as Date,
+    })),
+  };
 }

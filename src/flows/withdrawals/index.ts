@@ -10,6 +10,8 @@
  * After a dead release: a nonce spent by another transaction and a first revert are tried again; a second revert, and a
  * cancel on chain, end as `failed`; before the seal a cancel ends as `cancelled`; everything else asks a person.
  */
+import { type CancelOutcome, cancelSubject } from '../../engine/cancel.ts';
+import type { EngineDeps } from '../../engine/engine.ts';
 import { currentHold, type EndedEffect, type Flow, type Outcome, type Then } from '../../engine/flow.ts';
 import { giveBackDay } from '../../engine/intake-store.ts';
 import type { EffectRow } from '../../engine/store.ts';
@@ -24,13 +26,23 @@ import { toPartnerView } from './view.ts';
 
 export type { CreateDeps, CreateOutcome } from '../../engine/intake.ts';
 export { createWithdrawals, type WithdrawalRequest } from './intake.ts';
-export { cancelWithdrawal, type CancelOutcome } from './cancel.ts';
+export type { CancelOutcome } from '../../engine/cancel.ts';
 
 export const SUBJECT = 'withdrawal';
 /** Two reverted tries cost gas twice; a third would hardly end otherwise (case E8: no endless gas burn). */
 const REVERTS_MAX = 2;
 /** A foreign use of our nonce quarantines the wallet, so this many in a row means that something is very wrong. */
 const ATTEMPTS_MAX = 5;
+
+/** Before its seal. Durable on return; a second cancel does nothing. */
+export function cancelWithdrawal(
+  engine: EngineDeps,
+  partnerId: string,
+  id: string,
+  by: string,
+): Promise<CancelOutcome> {
+  return cancelSubject(engine, SUBJECT, partnerId, id, by);
+}
 
 export function makeWithdrawals(chart: Chart): Flow {
   return {

@@ -1,6 +1,7 @@
 /** What a partner sees of a withdrawal, in the API and in events. Amounts are decimal text. */
+import { type HistoryLine, toHistoryView, type WithStatus } from '../../engine/order-store.ts';
 import { formatUnits } from '../../kernel/money.ts';
-import type { HistoryLine, Withdrawal, WithStatus } from './store.ts';
+import type { Withdrawal } from './store.ts';
 
 export interface WithdrawalView {
   id: string;
@@ -36,17 +37,12 @@ export interface WithdrawalDetail extends WithdrawalView {
   history: { attempt: number; state: string; reason: string | null; at: string }[];
 }
 
-export function toDetail(withdrawal: WithStatus, history: readonly HistoryLine[]): WithdrawalDetail {
+export function toDetail(withdrawal: WithStatus<Withdrawal>, history: readonly HistoryLine[]): WithdrawalDetail {
   const last = history.at(-1);
   return {
     ...toPartnerView(withdrawal, withdrawal.status),
     tx_hash: last?.objectId ?? last?.hashes.at(-1) ?? null,
     tx_hashes: [...new Set(history.flatMap((line) => line.hashes))],
-    history: history.map((line) => ({
-      attempt: line.attempt,
-      state: line.state,
-      reason: line.reason,
-      at: line.at.toISOString(),
-    })),
+    history: toHistoryView(history),
   };
 }
