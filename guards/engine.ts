@@ -307,7 +307,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'four eyes',
-    file: 'src/engine/adjudicate.ts',
+    file: 'src/engine/proposals.ts',
     find: 'if (proposal.proposed_by === operator.id)',
     replace: 'if (false)',
     test: PERSONS,
@@ -316,7 +316,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'four eyes (on the evidence that the first saw)',
-    file: 'src/engine/adjudicate.ts',
+    file: 'src/engine/proposals.ts',
     find: 'const stale = (effect?.evidenceVersion ?? 0) !== proposal.evidence_version;',
     replace: 'const stale = false;',
     test: 'test/engine/adjudicate.test.ts',

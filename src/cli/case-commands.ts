@@ -2,9 +2,11 @@
 import { type Command, Option } from 'commander';
 import { type ListedCase, listCases } from '../audit/case-list.ts';
 import { type CaseStory, readCase } from '../audit/case-story.ts';
-import { approve, note, propose, type Verb, VERBS } from '../engine/adjudicate.ts';
+import { approve, type Detail, note, propose, type Verb, VERBS } from '../engine/adjudicate.ts';
 import { needOperator } from '../engine/administration.ts';
 import { CASE_KINDS, type CaseKind } from '../engine/cases.ts';
+import { missingIn } from '../engine/possible.ts';
+import { withdraw } from '../engine/withdraw.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
@@ -17,7 +19,8 @@ const SUMMARY_CHARACTERS_MAX = 90;
 
 /** What usually decides a case of this kind; the verbs are safe in any order. */
 const NEXT: Readonly<Record<CaseKind, string>> = {
-  undecided: 'look again (effect look), ask again with the same identity (effect ask); on a chain also bump or cancel.',
+  undecided:
+    'look again (effect look), ask again with the same identity (effect ask); on a chain also bump or cancel; elsewhere two persons may say settled or absent.',
   contradiction:
     'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
@@ -26,10 +29,13 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   plan_fails: 'see what the simulation says (effect show); fund the wallet or cancel the withdrawal.',
   told_failed: 'the partner was told "failed" and it moved: speak with the partner before anything else.',
   broken_finality: 'the chain took back what was final: compare nodes; two persons may "unwind".',
-  after_release: 'it did not happen; decide with the partner: a new withdrawal is a new intent.',
+  after_release:
+    'it did not happen: two persons choose fail (the partner is told) or next_try (sent once more, with a new hold).',
   unmatched_inbound: 'see the event in the inbox; close it by two persons when it is explained.',
   unknown_movement: 'find out who moved it; a leaked key means: quarantine, move the funds.',
   deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
+  lines_unknown:
+    'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself.',
   return_unclear: 'compare the provider’s returns with the statement; book what came back by two persons.',
   database_changed: 'make sure that no commit is missing, then: database sign-off.',
 };
@@ -44,7 +50,8 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
       .addOption(new Option('--open', 'only open ones (the default)').conflicts('all'))
       .option('--all', 'closed ones too'),
     async (_args, { all }) => {
-      const cases = await deps.withDatabase(({ pool }) => listCases(pool, { all: all === true, limit: LISTED_MAX }));
+      const listed = await deps.withDatabase(({ pool }) => listCases(pool, { all: all === true, limit: LISTED_MAX }));
+      const cases = listed.map(({ place: _place, ...one }) => one);
       const rows = cases.map((one) => [
         one.id,
         one.closed_at === null ? urgency(one) : paint('dim', 'closed'),
@@ -101,15 +108,20 @@ reverse_deposit, resume_scan   after broken finality`,
       ),
     async (args, { reason, evidence, deposit, chain, fromBlock }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
-      needOptions(verb, { evidence, deposit, chain, fromBlock });
+      const detail: Detail = {
+        reason,
+        ...(evidence === undefined ? {} : { evidenceId: evidence }),
+        ...(deposit === undefined ? {} : { deposit_id: deposit }),
+        ...(chain === undefined ? {} : { chain }),
+        ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
+      };
+      const missing = missingIn(verb, detail);
+      if (missing !== null)
+        throw new PayonceError('PO_REQUEST_INVALID', {
+          detail: `${verb} needs ${OPTIONS[missing]} (see payonce case show)`,
+        });
       const made = await deps.withEngine(async ({ engine, operatorKey }) =>
-        propose(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, verb, {
-          reason,
-          ...(evidence === undefined ? {} : { evidenceId: evidence }),
-          ...(deposit === undefined ? {} : { deposit_id: deposit }),
-          ...(chain === undefined ? {} : { chain }),
-          ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
-        }),
+        propose(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, verb, detail),
       );
       return {
         json: { proposal_id: made.proposalId, case_id: id, verb, evidence_version: made.evidenceVersion },
@@ -136,6 +148,23 @@ reverse_deposit, resume_scan   after broken finality`,
       };
     },
   );
+
+  bind(
+    parent
+      .command('withdraw <proposal>')
+      .description('take back what you proposed, while nobody has decided it (operator)'),
+    async (args) => {
+      const id = argument(args, 0);
+      const done = await deps.withDatabase(async ({ pool, operatorKey }) =>
+        withdraw({ pool }, await needOperator(pool, operatorKey, 'operator'), id),
+      );
+      return {
+        json: { proposal_id: id, ...done },
+        text: done.outcome === 'withdrawn' ? `Withdrew ${id}.` : `Too late: the proposal is ${done.state}.`,
+        exit: done.outcome === 'withdrawn' ? EXIT.ok : EXIT.conflict,
+      };
+    },
+  );
 }
 
 function urgency(one: ListedCase): string {
@@ -143,19 +172,12 @@ function urgency(one: ListedCase): string {
   return one.severity === 3 ? paint('red', word) : one.severity === 2 ? paint('yellow', word) : word;
 }
 
-/** Refused where it is proposed: a second person must not find out what the first one forgot. */
-function needOptions(
-  verb: Verb,
-  given: Readonly<Record<'evidence' | 'deposit' | 'chain' | 'fromBlock', string | undefined>>,
-): void {
-  const missing = (detail: string): never => {
-    throw new PayonceError('PO_REQUEST_INVALID', { detail: `${detail} (see payonce case show)` });
-  };
-  if (verb === 'strike' && given.evidence === undefined) missing('strike needs --evidence ID');
-  if (verb === 'reverse_deposit' && given.deposit === undefined) missing('reverse_deposit needs --deposit ID');
-  if (verb === 'resume_scan' && (given.chain === undefined || !/^\d{1,18}$/.test(given.fromBlock ?? '')))
-    missing('resume_scan needs --chain ID and --from-block NUMBER');
-}
+const OPTIONS = {
+  evidenceId: '--evidence ID',
+  deposit_id: '--deposit ID',
+  chain: '--chain ID',
+  from_block: '--from-block NUMBER',
+} as const;
 
 function readVerb(text: string): Verb {
   const verb = VERBS.find((one) => one === text);

@@ -6,7 +6,7 @@
  * Batch-first throughout; sends run concurrently under the rail's limit. `advanceOnce` never overlaps itself in one
  * process (re-entrancy), and that alone is not the defence: the lease holds across any number of processes (R3).
  */
-import type { Pool } from '../db/pool.ts';
+import type { Pool, Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { EngineDeps } from './deps.ts';
@@ -70,17 +70,26 @@ export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
   return pending.length;
 }
 
-/** One effect at once, for people and webhooks: `busy` where somebody else has its lease. */
-export async function advanceEffect(deps: EngineDeps, effectId: bigint): Promise<'advanced' | 'busy' | 'gone'> {
+/**
+ * One effect at once, for people and webhooks: `busy` where somebody else has its lease, and then nothing was done.
+ * `onClaim` runs in the claim's own transaction: what it writes is there with the lease, or not at all.
+ */
+export async function advanceEffect(
+  deps: EngineDeps,
+  effectId: bigint,
+  onClaim?: (tx: Tx) => Promise<void>,
+): Promise<'advanced' | 'busy' | 'gone'> {
   const [effect] = await loadEffects(deps.pool, [effectId]);
   if (effect === undefined) return 'gone';
   // Released before its seal: nothing of it ever left, so there is nothing to look at.
   if (effect.state === 'RELEASED' && effect.identity === null) return 'gone';
   const rail = deps.rails.get(effect.rail);
   if (rail === undefined) throw new InvariantBroken(`no rail ${effect.rail}`);
-  const [claimed] = await deps.pool.tx('claim one', async (tx) =>
-    (await claimOne(tx, effectId, leaseMsOf(deps, rail))) === 'claimed' ? loadEffects(tx, [effectId]) : [],
-  );
+  const [claimed] = await deps.pool.tx('claim one', async (tx) => {
+    if ((await claimOne(tx, effectId, leaseMsOf(deps, rail))) === 'busy') return [];
+    await onClaim?.(tx);
+    return loadEffects(tx, [effectId]);
+  });
   if (claimed === undefined) {
     deps.counters.busy += 1;
     return 'busy';
@@ -176,8 +185,13 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
   const resting = effects.filter((effect) => recorded.get(effect.id)?.leased === true && effect.state !== 'SEALED');
   const steps = open.map((one) => ({ ...one, step: nextStep(rail, one.effect, one.sealed, one.result) }));
   const idle = steps.filter((one) => one.step === 'rest');
-  await deps.pool.tx('give back', (tx) =>
-    giveBack(
+  await deps.pool.tx('give back', async (tx) => {
+    // A look was had; what may not be sent again will not be asked later either: the person is told so now.
+    await endWishes(
+      tx,
+      idle.map((one) => one.effect).filter(({ wanted }) => wanted === 'look' || wanted === 'ask'),
+    );
+    await giveBack(
       tx,
       [...idle.map((one) => one.effect), ...resting].map((effect) => ({
         id: effect.id,
@@ -186,8 +200,8 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
         reason: null,
         counts: false,
       })),
-    ),
-  );
+    );
+  });
   await sendAgain(
     deps,
     rail,
@@ -202,6 +216,8 @@ type Step = 'rest' | 'resend' | 'bump' | 'cancel';
 function nextStep(rail: Rail, effect: EffectRow, sealed: SealedEffect, recorded: Recorded): Step {
   // A believed no stops all sends; so does a rail that would send it under another identity now.
   if (effect.noSend || effect.believedEvidence !== null || (rail.withholds?.(sealed) ?? null) !== null) return 'rest';
+  // Whoever wished for a look was told that nothing is sent.
+  if (effect.wanted === 'look') return 'rest';
   const { capabilities } = rail;
   const since =
     effect.lastSentAt === null ? Number.POSITIVE_INFINITY : effect.now.getTime() - effect.lastSentAt.getTime();
@@ -271,11 +287,15 @@ async function sendAgain(
     ];
   });
   const found = await sendAll(deps, rail, sends, sendUntilMs);
-  await deps.pool.tx('wishes done', async (tx) => {
-    await tx.query('update payonce.effects set wanted = null where id = any ($1::bigint[]) and wanted is not null', [
-      [...found.keys()],
-    ]);
-  });
+  await deps.pool.tx('wishes done', (tx) =>
+    endWishes(
+      tx,
+      steps
+        .map((one) => one.effect)
+        // Without permission to send (`raise`) an ask is over too; a send that was too late to begin comes next time.
+        .filter((effect) => found.has(effect.id) || (effect.wanted === 'ask' && !raised.has(effect.id))),
+    ),
+  );
   await record(
     deps,
     rail,
@@ -290,6 +310,19 @@ async function sendAgain(
       };
     }),
   );
+}
+
+const WISHES_DONE = `update payonce.effects e
+set wanted = null
+from unnest($1::bigint[], $2::text[]) as u (id, wanted)
+where e.id = u.id
+  and e.wanted = u.wanted`;
+
+/** Ends the wishes that the claim read, and only those: one that came meanwhile is the next advance's. */
+async function endWishes(tx: Tx, effects: readonly EffectRow[]): Promise<void> {
+  const wished = effects.filter((effect) => effect.wanted !== null);
+  if (wished.length === 0) return;
+  await tx.query(WISHES_DONE, [wished.map((effect) => effect.id), wished.map((effect) => effect.wanted)]);
 }
 
 function variantKind(one: { sealed: SealedEffect; step: Step }): VariantKind {

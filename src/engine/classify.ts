@@ -54,6 +54,9 @@ export function classify(facts: Facts, observation: Observation): Evidence {
       return classifyAbsence(facts, observation, 'NONCE_SPENT_BY_OTHER');
     case 'expired_unincluded':
       return classifyAbsence(facts, observation, 'EXPIRED_UNINCLUDED');
+    case 'operator_absent':
+      // A chain decides for itself.
+      return evidence(facts.sequenced ? 'BLOCKED' : 'OPERATOR_ABSENT', observation);
     case 'unreadable':
       return evidence('UNREADABLE', observation);
     default:
@@ -160,7 +163,7 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
 
 /** A believed no waits: whoever is told `failed` pays another way, and a request may still execute late. */
 function decideBelieved(facts: Facts, believed: Evidence): Decision {
-  if (!facts.canBelieve)
+  if (!facts.canBelieve && believed.kind !== 'OPERATOR_ABSENT')
     return { act: 'case', kind: 'undecided', why: `${believed.kind}, and the rail cannot be asked afterwards` };
   if (facts.believing === null) return { act: 'believe', by: believed };
   switch (facts.freshLook) {
@@ -170,6 +173,8 @@ function decideBelieved(facts: Facts, believed: Evidence): Decision {
       // The rail may show for ever what is no absence (the failed object itself): then a person decides.
       return { act: 'wait_anew', overdue: facts.pastDecide };
     case 'none':
-      return { act: 'wait' };
+      return facts.canBelieve || !facts.pastDecide
+        ? { act: 'wait' }
+        : { act: 'case', kind: 'undecided', why: 'the rail has no look-up: two persons look again after lateness' };
   }
 }

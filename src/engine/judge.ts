@@ -23,6 +23,8 @@ export interface Pass {
   /** When the looks among the answers began, on the database's clock; `null` where they are no look under a lease. */
   readonly lookedAt?: Date | null;
   readonly reason?: string;
+  /** The two persons' proposal whose word is among what was found. */
+  readonly proposalId?: string;
 }
 export interface Judged {
   readonly pass: Pass;
@@ -126,6 +128,8 @@ function countSends(
 function freshLookOf(effect: EffectRow, pass: Pass): Facts['freshLook'] {
   const lookedAt = pass.lookedAt ?? null;
   if (effect.latenessUntil === null || lookedAt === null || lookedAt < effect.latenessUntil) return 'none';
+  // Two persons looked themselves, after lateness; the ask before it, under the same lease, showed nothing against them.
+  if (pass.found.some((found) => found.observation.kind === 'operator_absent')) return 'absent';
   const looks = pass.found.filter((found) => found.answer.operation === 'look');
   if (looks.length === 0) return 'none';
   return looks.every((found) => found.observation.kind === 'not_found') ? 'absent' : 'unclear';

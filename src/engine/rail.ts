@@ -121,9 +121,7 @@ export interface PlanContext {
 /** Rail parameters of the first variant, e.g. gas limit and fees; text for every figure that is money. */
 export type Plan = { readonly [key: string]: Json };
 
-export type PlanVerdict =
-  | { readonly verdict: 'ready'; readonly plan: Plan }
-  | PlanWait;
+export type PlanVerdict = { readonly verdict: 'ready'; readonly plan: Plan } | PlanWait;
 
 /** Nothing is sealed; the effect goes back with this reason. `alert` tells people (R14). */
 export interface PlanWait {
@@ -230,7 +228,9 @@ export type ObservationKind =
   | 'reverted_final'
   | 'cancel_mined'
   | 'spent_by_other'
-  | 'expired_unincluded';
+  | 'expired_unincluded'
+  // two persons' word, never a rail's
+  | 'operator_absent';
 
 /** Money that came back after it went: `id` is the provider's return id, or object id and state (once each). */
 export interface Returned {
@@ -240,6 +240,8 @@ export interface Returned {
   /** Kept of it on the way back: we got `amount` less `fee`. Absent: nothing. */
   readonly fee?: bigint;
   readonly reason: string | null;
+  /** Batches: the name of the line that it is of. */
+  readonly line?: string;
 }
 
 /** One line's own truth. `unknown` is for a person. */

@@ -19,8 +19,8 @@ import type { Decision } from './classify.ts';
 import { judge, type Judged, type Pass, type Found } from './judge.ts';
 import { EVIDENCE, type Evidence } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
-import type { Rail, RailCost } from './rail.ts';
-import { bookReturns } from './returns.ts';
+import type { LineTruth, Rail, RailCost } from './rail.ts';
+import { bookReturns, showLines } from './returns.ts';
 import { settleBatch, type Verdict } from './settle.ts';
 import { type EffectRow, giveBack, lockEffects } from './store.ts';
 import {
@@ -35,6 +35,8 @@ import {
 export interface Recorded {
   readonly effect: EffectRow;
   readonly decision: Decision;
+  /** What the answers of the pass were worth. */
+  readonly evidence: readonly Evidence[];
   /** Somebody else ended it first. */
   readonly lost: boolean;
   /** The lease is still ours. */
@@ -139,7 +141,10 @@ async function recordIn(
   }
   const judgedToEnd = new Set(verdicts.map((verdict) => verdict.effect.id));
   const ended = await settleBatch(tx, deps, rail, verdicts);
-  if (decides) await bookReturns(tx, deps, judged, ended);
+  if (decides) {
+    await showLines(tx, deps, judged);
+    await bookReturns(tx, deps, judged, ended);
+  }
   await showInclusion(tx, deps, judged, ended);
   await startBelieving(tx, deps, rail, judged, evidenceIds);
   await openCases(tx, deps, judged);
@@ -172,6 +177,7 @@ async function recordIn(
         {
           effect: one.effect,
           decision: one.decision,
+          evidence: one.evidence,
           lost,
           leased: one.fresh && !ended.has(one.effect.id) && one.pass.nextAfterMs === null,
         },
@@ -265,6 +271,7 @@ async function storeNew(tx: Tx, judged: readonly Judged[]): Promise<Map<Evidence
           effectId: one.effect.id,
           sendNumber: one.pass.found[index]?.sendNumber ?? one.effect.sendCount,
           token: one.pass.token,
+          proposalId: one.pass.proposalId ?? null,
         },
       });
     });
@@ -306,7 +313,17 @@ function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail):
     cost: costOf(one, rail),
     lookedAt: by.rank === 'believed' ? (one.pass.lookedAt ?? null) : null,
     final: one.pass.found[one.evidence.indexOf(by)]?.observation.refusal?.final === true,
+    ...linesOf(one, by),
   };
+}
+
+/** What the answer that decides shows of a batch's lines; where what decides stood on record already, the latest that shows them. */
+function linesOf(one: Judged, by: Evidence): { readonly lines?: readonly LineTruth[] } {
+  const { found } = one.pass;
+  const lines =
+    found[one.evidence.indexOf(by)]?.observation.lines ??
+    found.findLast((each) => each.observation.lines !== undefined)?.observation.lines;
+  return lines === undefined ? {} : { lines };
 }
 
 function costOf(one: Judged, rail: Rail): RailCost | null {

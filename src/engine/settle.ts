@@ -19,7 +19,7 @@ import { EVIDENCE, type EvidenceKind, type Rank } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
 import { currentHold, type EndedEffect, type Flow, type Then } from './flow.ts';
 import { quarantineSigners } from './quarantine.ts';
-import type { Rail, RailCost } from './rail.ts';
+import type { LineTruth, Rail, RailCost } from './rail.ts';
 import { callToJson, type EffectRow } from './store.ts';
 
 export interface Verdict {
@@ -35,6 +35,8 @@ export interface Verdict {
   /** When the pass' look began, on the database's clock: a believed release needs it. */
   readonly lookedAt?: Date | null;
   readonly final?: boolean;
+  /** Batches: what the rail showed of each line. */
+  readonly lines?: readonly LineTruth[];
 }
 
 /** Ends these effects; answers the ids whose end is ours. The effects are locked and lie in id order. */
@@ -105,6 +107,18 @@ export async function settleBatch(
   return won;
 }
 
+/** What people chose after a release that the flow had left to them: its hold went back when it was released. */
+export async function followRelease(
+  tx: Tx,
+  deps: EngineDeps,
+  flow: Flow,
+  ended: EndedEffect & { readonly next: Then },
+): Promise<void> {
+  const plan = new EndPlan(deps);
+  await plan.follow(tx, flow, [ended]);
+  await plan.carryOut(tx);
+}
+
 const OWN = `select hash
 from payonce.effect_variants
 where hash = any ($1::text[])`;
@@ -168,15 +182,21 @@ class EndPlan {
         const ended = toEnded(one);
         return { ...ended, next: flow.afterRelease(ended) };
       });
-    for (const one of released) await this.follow(tx, flow, one);
+    for (const { effect } of released) {
+      const key = currentHold(effect);
+      // FREES: the hold, because the named no on the effect's row proves that no copy of it can still move money.
+      if (key !== null) this.items.push({ item: { kind: 'void', holdKey: key }, effect, purpose: 'void' });
+    }
+    await this.follow(tx, flow, released);
+  }
+
+  /** What comes after releases, and the events that tell it. */
+  async follow(tx: Tx, flow: Flow, released: readonly (EndedEffect & { next: Then })[]): Promise<void> {
+    for (const one of released) await this.followOne(tx, flow, one);
     if (released.length > 0) this.events.push(...(await flow.released(tx, released)));
   }
 
-  private async follow(tx: Tx, flow: Flow, ended: EndedEffect & { next: Then }): Promise<void> {
-    const { effect, next } = ended;
-    const key = currentHold(effect);
-    // FREES: the hold, because the named no on the effect's row proves that no copy of it can still move money.
-    if (key !== null) this.items.push({ item: { kind: 'void', holdKey: key }, effect, purpose: 'void' });
+  private async followOne(tx: Tx, flow: Flow, { effect, next }: EndedEffect & { next: Then }): Promise<void> {
     switch (next.step) {
       case 'fail':
         this.closes.push({ effect, as: 'failed' });
@@ -277,7 +297,7 @@ class EndPlan {
           destination: effect.destination,
           wallet: effect.wallet,
           signer: effect.signer,
-          call: callToJson(effect.call, effect.payee),
+          call: callToJson(effect.call, effect.payee, effect.lines),
           holdKey: hold === null ? null : holdKey(effect.subjectType, effect.subjectId, effect.seq + 1),
         })),
     );
@@ -375,5 +395,6 @@ function toEnded(verdict: Verdict): EndedEffect {
     objectId: verdict.objectId,
     detail: verdict.detail,
     final: verdict.final === true,
+    ...(verdict.lines === undefined ? {} : { lines: verdict.lines }),
   };
 }

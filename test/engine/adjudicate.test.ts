@@ -22,7 +22,7 @@ async function scene(): Promise<{ one: World; id: string; caseId: string; people
       makeNoopRail(
         'noop',
         { send: () => Promise.resolve({ kind: 'unreadable' }), look: () => Promise.resolve([{ kind: 'not_found' }]) },
-        { decideWithinMs: 0 },
+        { decideWithinMs: 0, latenessMs: null },
       ),
     ],
   });

@@ -57,6 +57,8 @@ export function search(world: World, broken: Broken | null = null): Found {
       done.push(isDone(step.node));
       unrecorded.push(paidTwice(step.node) && !step.node.contradiction && !step.node.toldFailed);
       for (const one of step.node.effects) ends[one.st] = (ends[one.st] ?? 0) + 1;
+      if (step.label.startsWith('operators:') && step.node.effects.some((one) => one.st === 'RELEASED'))
+        ends['released by two persons'] = (ends['released by two persons'] ?? 0) + 1;
       next.push({ id, node: step.node });
       requireSafe(rules, step.node);
     }

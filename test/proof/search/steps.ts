@@ -4,7 +4,7 @@
  */
 import { effectAt, Fault, forget, go, raise, record, reopen, type Rules } from './books.ts';
 import { looksAt, outsideSteps, paidBy, type Step } from './outside.ts';
-import { clone, IDLE, type Node, PENDING } from './state.ts';
+import { clone, type Effect, IDLE, type Node, PENDING } from './state.ts';
 import { oldestTicks } from './world.ts';
 
 export function start(rules: Rules): Node {
@@ -187,6 +187,7 @@ function operatorSteps(rules: Rules, node: Node): Step[] {
         next.closed = 'cancelled';
       });
     const asked = node.undecided || node.contradiction || node.review;
+    if (node.undecided) steps.push(...absences(rules, node, effect, at));
     if (
       asked &&
       paidBy(effect) > 0 &&
@@ -214,6 +215,32 @@ function operatorSteps(rules: Rules, node: Node): Step[] {
       next.effects.push({ ...PENDING });
     });
   return steps;
+}
+
+/** The operator's lease: no worker has this name. */
+const OPERATOR = 3;
+
+/** Two persons say that nothing moved: they take the lease, ask, and their word counts unless the answer is against it. */
+function absences(rules: Rules, node: Node, effect: Effect, at: number): Step[] {
+  if (rules.world.kind === 'evm' || effect.st !== 'SEALED' || effect.testimony || effect.late > 0) return [];
+  return looksAt(rules.world, effect)
+    .filter((obs) => !obs.startsWith('accepted') && !obs.startsWith('final_success'))
+    .flatMap((obs) => {
+      const leased = clone(node);
+      effectAt(leased, at).holder = OPERATOR;
+      const asks = { ...IDLE, e: at, send: effect.outs.length, fresh: effect.late === 0 };
+      return record(rules, leased, asks, OPERATOR, at, 'look', obs).flatMap((asked) => {
+        const row = effectAt(asked, at);
+        const endedByItself = row.st !== 'SEALED' || row.holder !== OPERATOR || row.bel !== effect.bel;
+        const said = endedByItself
+          ? [asked]
+          : record(rules, asked, { ...asks, fresh: row.late === 0 }, OPERATOR, at, 'look', 'operator_absent');
+        return said.map((next) => {
+          if (effectAt(next, at).holder === OPERATOR) effectAt(next, at).holder = 0;
+          return { label: `operators: effect ${at + 1} is absent (asked: ${obs})`, node: next };
+        });
+      });
+    });
 }
 
 function tick(rules: Rules, before: Node): Node {

@@ -1,0 +1,145 @@
+/**
+ * `absent`: two persons say that nothing moved (`OPERATOR_ABSENT`, design §2; T8, T11, T17).
+ *
+ * The second approval takes the effect's lease, or is told `busy` at once and stays open. Under it the rail is asked once
+ * with the same identity (a look where the key must not be sent again), and the word is recorded unless the answer is a yes
+ * or `IN_PROGRESS`: then the persons are told what really happened. The word is a belief: it stops all sends, lateness
+ * starts, and a fresh look by the machine completes it. Where the machine cannot get one (no look-up, or one that stays
+ * unclear past the time to decide), the persons' word given anew after lateness is that look.
+ *
+ * Never: a connection held while the rail is asked, or a release over testimony.
+ */
+import { PayonceError } from '../kernel/errors.ts';
+import * as limits from '../kernel/limits.ts';
+import type { EngineDeps } from './deps.ts';
+import { EVIDENCE, type Evidence } from './effect.ts';
+import { loadVariants } from './evidence-store.ts';
+import type { Found, Pass } from './judge.ts';
+import { leaseMsOf, sendWindowMs } from './lease.ts';
+import type { Operator } from './operators.ts';
+import { type Approval, type Approved, completeProposal, openApproval, voidProposal } from './proposals.ts';
+import type { Rail } from './rail.ts';
+import { record, type Recorded } from './record.ts';
+import { readSafely, toSealed } from './sealed.ts';
+import { keyWindowMs, sendAll } from './send.ts';
+import { claimOne, type EffectRow, lockEffects, raiseSends } from './store.ts';
+
+interface Opened extends Approved {
+  /** As claimed: its token is our lease. */
+  readonly claimed: EffectRow;
+  readonly rail: Rail;
+}
+
+/** Durable on return. `PO_BUSY` where somebody else advances the effect now; the proposal stays open. */
+export async function approveAbsent(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Approval> {
+  const opened = await open(deps, operator, proposalId);
+  if (opened.outcome === 'void') return opened;
+  const started = deps.ports.clock.monotonicMs();
+  const found = await askOnce(deps, opened, started);
+  const { rail, claimed, detail } = opened;
+  const pass = { effectId: claimed.id, token: claimed.leaseToken };
+  const asked = (await record(deps, rail, [{ ...pass, found, nextAfterMs: null, lookedAt: claimed.now }])).get(
+    claimed.id,
+  );
+  const against = asked === undefined ? 'inconclusive: the effect is gone' : whatSpokeAgainst(asked);
+  if (against !== null) return end(deps, operator, opened, { outcome: 'void', why: against });
+  if (asked?.decision.act === 'believe') {
+    const did = `the bank itself said no (${asked.decision.by.kind}); a fresh look after lateness completes it`;
+    return end(deps, operator, opened, { outcome: 'done', did });
+  }
+  const word: Pass = {
+    ...pass,
+    found: [wordOf(claimed, detail.reason)],
+    nextAfterMs: limits.BACKOFF_MS,
+    lookedAt: claimed.now,
+    proposalId,
+  };
+  const recorded = (await record(deps, rail, [word])).get(claimed.id);
+  return end(deps, operator, opened, outcomeOf(recorded));
+}
+
+function open(
+  deps: EngineDeps,
+  operator: Operator,
+  proposalId: string,
+): Promise<Opened | (Approval & { outcome: 'void' })> {
+  return deps.pool.tx('approve absent', async (tx) => {
+    const approved = await openApproval(tx, deps, operator, proposalId, null);
+    if (approved.outcome === 'void') return approved;
+    const id = approved.effect?.id;
+    const rail = deps.rails.get(approved.effect?.rail ?? '');
+    if (id === undefined || rail === undefined) throw new PayonceError('PO_INTERNAL');
+    if ((await claimOne(tx, id, leaseMsOf(deps, rail))) === 'busy') {
+      deps.counters.busy += 1;
+      throw new PayonceError('PO_BUSY', { detail: `Effect ${id} is being advanced now; approve again in a moment` });
+    }
+    const [claimed] = await lockEffects(tx, [id]);
+    if (claimed === undefined) throw new PayonceError('PO_INTERNAL');
+    return { ...approved, claimed, rail };
+  });
+}
+
+/** One send of the same bytes where that is allowed, else one look. */
+async function askOnce(deps: EngineDeps, opened: Opened, started: number): Promise<readonly Found[]> {
+  const { claimed, rail } = opened;
+  const variants = (await loadVariants(deps.pool, [claimed.id])).get(claimed.id) ?? [];
+  const sealed = toSealed(claimed, variants);
+  const allowed = (rail.withholds?.(sealed) ?? null) === null;
+  const raised = allowed
+    ? await deps.pool.tx('raise', (tx) =>
+        raiseSends(tx, [{ id: claimed.id, token: claimed.leaseToken }], leaseMsOf(deps, rail), keyWindowMs(rail), true),
+      )
+    : new Map<bigint, number>();
+  const sendNumber = raised.get(claimed.id);
+  if (sendNumber !== undefined) {
+    const sends = [{ sealed, signed: sealed.variants.at(-1) ?? null, sendNumber }];
+    return [...(await sendAll(deps, rail, sends, started + sendWindowMs(deps, rail))).values()];
+  }
+  const [looked = []] = await rail.look([sealed]);
+  return looked.map((answer) => ({
+    answer,
+    observation: readSafely(deps, rail, answer, sealed),
+    sendNumber: claimed.sendCount,
+  }));
+}
+
+/** What the bank's own answer says against it, in words (T11: never what was hoped for). */
+function whatSpokeAgainst(asked: Recorded): string | null {
+  const yes = asked.evidence.find((one) => EVIDENCE[one.kind].says === 'yes');
+  if (yes !== undefined) return `inconclusive: asked, the bank answered ${yes.kind}: ${yes.detail}`;
+  const working = asked.evidence.find((one) => one.kind === 'IN_PROGRESS');
+  if (working !== undefined) return `inconclusive: the bank is still working on it: ${working.detail}`;
+  if (asked.decision.act === 'release') return `the bank's own answer ended it: ${asked.decision.by.kind}`;
+  return asked.leased ? null : 'inconclusive: another advance took over meanwhile';
+}
+
+function wordOf(effect: EffectRow, reason: string): Found {
+  const from = { source: 'operators', operator: 'operators' } as const;
+  return {
+    answer: { ...from, operation: 'look', reach: 'answer', status: null, body: reason, variantHash: null },
+    observation: { ...from, kind: 'operator_absent', witness: false, objectId: null, detail: reason, cost: null },
+    sendNumber: effect.sendCount,
+  };
+}
+
+function outcomeOf(recorded: Recorded | undefined): Approval {
+  const by = recorded?.decision;
+  if (recorded !== undefined && !recorded.lost) {
+    if (by?.act === 'believe')
+      return { outcome: 'done', did: 'recorded that nothing moved; after lateness a fresh look completes it' };
+    if (by?.act === 'release') return { outcome: 'done', did: `released it: ${word(by.by)}` };
+  }
+  return { outcome: 'void', why: 'inconclusive: something else was recorded meanwhile; see the case' };
+}
+
+function word(by: Evidence): string {
+  return by.kind === 'OPERATOR_ABSENT' ? 'two persons saw that nothing moved' : by.kind;
+}
+
+async function end(deps: EngineDeps, operator: Operator, opened: Opened, approval: Approval): Promise<Approval> {
+  await deps.pool.tx('absent ends', async (tx) => {
+    if (approval.outcome === 'done') await completeProposal(tx, operator, opened, approval.did);
+    else await voidProposal(tx, operator, opened.proposalId, opened.about.id, approval.why);
+  });
+  return approval;
+}

@@ -1,0 +1,31 @@
+/**
+ * After a release that the flow left to people: the partner is told `failed`, or there is a next try with a hold of its own
+ * (design §2). Two persons choose; the released effect itself is not touched, and its subject must have nothing live.
+ */
+import type { Tx } from '../db/pool.ts';
+import { InvariantBroken } from '../kernel/errors.ts';
+import type { EngineDeps } from './deps.ts';
+import { loadEvidence } from './evidence-store.ts';
+import type { Then } from './flow.ts';
+import { followRelease } from './settle.ts';
+import { type EffectRow, lockEffectsOfSubject } from './store.ts';
+
+/** Durable with the caller's commit; answers what it did, in words. */
+export async function chooseAfterRelease(
+  tx: Tx,
+  deps: EngineDeps,
+  effect: EffectRow,
+  choice: 'fail' | 'next_try',
+  reason: string,
+): Promise<string> {
+  const last = (await lockEffectsOfSubject(tx, effect.subjectType, effect.subjectId)).at(-1);
+  const flow = deps.flows.get(effect.subjectType);
+  if (flow === undefined || last === undefined) throw new InvariantBroken(`no flow for ${effect.subjectType}`);
+  if (last.id !== effect.id || last.state !== 'RELEASED') return 'nothing: it goes on by itself already';
+  const by = (await loadEvidence(tx, [effect.id])).get(effect.id)?.find((one) => one.id === effect.releasedBy);
+  if (by === undefined) throw new InvariantBroken(`effect ${effect.id} was released by nothing`);
+  const next: Then = choice === 'fail' ? { step: 'fail', reason } : { step: 'again' };
+  const { kind, objectId } = by;
+  await followRelease(tx, deps, flow, { effect, kind, objectId, detail: reason, next });
+  return choice === 'fail' ? 'told the partner that it failed' : 'began the next try';
+}
