@@ -113,7 +113,9 @@ function accountFault(account: string, rules: PayeeRules): string | null {
   return rules.account.pattern.test(account) ? null : rules.account.what;
 }
 
-const CONTROL = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/u;
+// The last four are Hangul fillers: letters that show nothing.
+const CONTROL = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u{115F}\u{1160}\u{3164}\u{FFA0}]/u;
+const OTHER_BLANK = /[^\S\u{20}]/u;
 // Digits, # and * are emoji components, too; they are ordinary here.
 const EMOJI = /[\p{Extended_Pictographic}\p{Regional_Indicator}\p{Emoji_Modifier}\u{20E3}\u{FE0F}]/u;
 const FULL_WIDTH = /[\u{3000}\u{FF01}-\u{FF60}\u{FFE0}-\u{FFE6}]/u;
@@ -130,6 +132,7 @@ function textFault(text: string, rule: TextRule): string | null {
   if (CONTROL.test(text)) return 'no control or invisible characters';
   if (FULL_WIDTH.test(text))
     return 'half-width letters, digits and signs: full-width ones count and compare differently';
+  if (OTHER_BLANK.test(text)) return 'no blanks but the ordinary one: others look alike and compare differently';
   const charset = CHARSETS[rule.charset];
   if (!charset.pattern.test(text)) return charset.what;
   const units = unitsOf(text, rule.unit);
