@@ -35,7 +35,7 @@ export interface DoctorOptions {
   /** Asks one rail whether it answers; a sentence for what is wrong. */
   readonly rails: readonly {
     readonly name: string;
-    ask(): Promise<{ readonly ok: boolean; readonly found: string }>;
+    ask(): Promise<{ readonly ok: boolean; readonly found: string; readonly hint?: string }>;
   }[];
   /** What was found before, while wiring. */
   readonly before?: readonly Finding[];
@@ -69,7 +69,7 @@ export async function runDoctor(options: DoctorOptions): Promise<DoctorReport> {
     await pool.end();
   }
   for (const rail of options.rails) {
-    const { ok, found } = await rail.ask();
+    const { ok, found, hint } = await rail.ask();
     findings.push(
       ok
         ? well(`rail ${rail.name}`, found)
@@ -77,7 +77,9 @@ export async function runDoctor(options: DoctorOptions): Promise<DoctorReport> {
             name: `rail ${rail.name}`,
             level: 'warn',
             found,
-            hint: 'Effects on it wait and nothing is lost. Check its nodes and their URLs in the file of PAYONCE_CONFIG.',
+            hint:
+              hint ??
+              'Effects on it wait and nothing is lost. Check its nodes and their URLs in the file of PAYONCE_CONFIG.',
           },
     );
   }

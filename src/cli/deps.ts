@@ -33,7 +33,11 @@ export interface CliDeps {
   /** Throws PO_CONFIG_INVALID that lists every fault. */
   /** Throws PO_CONFIG_INVALID for keys that `serve` would refuse. */
   checkKeys(): Promise<void>;
-  shownConfig(): { readonly settings: readonly ShownSetting[]; readonly chains: readonly string[] };
+  shownConfig(): {
+    readonly settings: readonly ShownSetting[];
+    readonly chains: readonly string[];
+    readonly banks: readonly string[];
+  };
   migrate(): Promise<{ applied: readonly string[] }>;
   doctor(): Promise<DoctorReport>;
   withDatabase<T>(work: (database: Database) => Promise<T>): Promise<T>;

@@ -46,16 +46,19 @@ export function addRunCommands(program: Command, bind: Bind, deps: CliDeps): voi
         const reference = deps.configReference();
         return { json: { reference }, text: reference.trimEnd() };
       }
-      const { settings, chains } = deps.shownConfig();
+      const { settings, chains, banks } = deps.shownConfig();
       if (options.check === true) await deps.checkKeys();
-      if (options.check === true) return { json: { ok: true, chains }, text: 'The configuration is valid.' };
+      if (options.check === true) return { json: { ok: true, chains, banks }, text: 'The configuration is valid.' };
       const rows = settings.map((one) => [one.name, printable(one.value), one.isSet ? 'set' : 'default']);
       return {
-        json: { settings: settings.map(({ isSet, ...rest }) => ({ ...rest, is_set: isSet })), chains },
+        json: { settings: settings.map(({ isSet, ...rest }) => ({ ...rest, is_set: isSet })), chains, banks },
         text: [
           table(['SETTING', 'VALUE', 'FROM'], rows),
           '',
-          facts([['chains', chains.length === 0 ? 'none: set PAYONCE_CONFIG' : chains.join(', ')]]),
+          facts([
+            ['chains', chains.length === 0 ? 'none: set PAYONCE_CONFIG' : chains.join(', ')],
+            ['banks', banks.length === 0 ? 'none' : banks.join(', ')],
+          ]),
         ].join('\n'),
       };
     },

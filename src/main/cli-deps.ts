@@ -116,6 +116,7 @@ export const cliDeps: CliDeps = {
     return {
       settings: shownSettings(),
       chains: config.chains.map((chain) => `eip155:${chain.chainId}`),
+      banks: config.banks.map((bank) => `bank:${bank.name} (${bank.profile} at ${bank.baseUrl})`),
     };
   },
   checkKeys: async () => (await import('./doctor.ts')).checkKeys(readConfig()),

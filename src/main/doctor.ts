@@ -3,7 +3,7 @@
  * itself; `examineApp` is for a server that has wired already, and stops its seals where the doctor refuses.
  */
 import { existsSync } from 'node:fs';
-import { type DoctorReport, runDoctor, stopOnRefusal } from '../audit/doctor.ts';
+import { type DoctorOptions, type DoctorReport, runDoctor, stopOnRefusal } from '../audit/doctor.ts';
 import type { Finding } from '../audit/finding.ts';
 import { schemaFits } from '../db/migrate.ts';
 import { makePool } from '../db/pool.ts';
@@ -12,6 +12,7 @@ import { type Log, silentLog } from '../kernel/log.ts';
 import { systemPorts } from '../kernel/ports.ts';
 import { isDevKey, openKeystore } from '../rails/evm/index.ts';
 import type { Config } from './config.ts';
+import { examineBank, reachBank } from './doctor-banks.ts';
 import { type App, wire, type WiredChain } from './wire.ts';
 
 /** What a start would say, as findings: nothing is thrown for what the doctor is there to tell. */
@@ -39,9 +40,9 @@ export async function examine(config: Config, url: string, log: Log): Promise<Do
       production: config.production,
       developmentKeys: await developmentWallets(config, url),
       // Beside `payonce up` the chains are not in our configuration: what is in flight on them is its business.
-      works: app === null || (config.chains.length === 0 && !config.production) ? null : worksOf(app),
-      rails: app === null ? [] : app.chains.map(railOf),
-      before,
+      works: app === null || (app.engine.rails.size === 0 && !config.production) ? null : worksOf(app),
+      rails: app === null ? [] : railsOf(app),
+      before: [...before, ...banksOf(app)],
     });
   } finally {
     await app?.close();
@@ -57,13 +58,25 @@ export async function examineApp(app: App): Promise<DoctorReport> {
     production: app.config.production,
     developmentKeys: await developmentWallets(app.config, app.pool.url),
     works: worksOf(app),
-    rails: app.chains.map(railOf),
+    rails: railsOf(app),
+    before: banksOf(app),
   });
   const stopped = await stopOnRefusal(app.pool, report, app.log);
   for (const finding of report.findings) {
     if (finding.level !== 'ok') app.log.warn({ ...finding, stopped }, 'the doctor found something');
   }
   return report;
+}
+
+function banksOf(app: App | null): Finding[] {
+  return (app?.banks ?? []).map((bank) => examineBank(bank, app?.config.production === true));
+}
+
+function railsOf(app: App): DoctorOptions['rails'] {
+  return [
+    ...app.chains.map(railOf),
+    ...app.banks.map((bank) => ({ name: bank.rail.name, ask: () => reachBank(bank) })),
+  ];
 }
 
 function worksOf(app: App): { rails: readonly string[]; subjectTypes: readonly string[] } {
