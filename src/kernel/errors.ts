@@ -94,7 +94,7 @@ export const ERRORS = {
   PO_AMOUNT_INVALID: {
     status: 400,
     title: 'The amount is not valid',
-    hint: 'Send a decimal string with no more places than the asset has.',
+    hint: 'Send a decimal as text, in quotes, with no more places than the asset has.',
     moneyState: 'not_sent',
   },
   PO_AMOUNT_OUT_OF_LIMITS: {

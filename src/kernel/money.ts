@@ -21,7 +21,11 @@ const DECIMAL_TEXT = /^(0|[1-9][0-9]{0,77})(?:\.([0-9]{1,78}))?$/;
 /** Reads a decimal text such as `12.5` into units of an asset with `decimals` places. Zero is a valid amount here. */
 export function parseAmount(text: unknown, decimals: number): ParsedAmount {
   if (typeof text !== 'string') {
-    return { ok: false, fault: 'not_text', expected: 'a decimal string such as "12.50" (JSON numbers lose digits)' };
+    return {
+      ok: false,
+      fault: 'not_text',
+      expected: 'a decimal string, text in quotes such as "12.50" (JSON numbers lose digits)',
+    };
   }
   const match = DECIMAL_TEXT.exec(text);
   if (match === null) {
