@@ -17,6 +17,7 @@ export const CASE_KINDS = {
   told_failed: 'testimony came after the partner had been told that it failed',
   broken_finality: 'the chain took back what it had called final',
   after_release: 'the subject needs a person after its effect was released',
+  lines_unknown: 'a paid batch with lines whose outcome the provider does not show, or shows in two ways',
   return_unclear: 'money came back and what the rail shows of it cannot be booked',
   unmatched_inbound: 'an inbound event that belongs to nothing we know',
   unknown_movement: 'money moved at our own addresses without a record of ours',

@@ -7,6 +7,7 @@ import type { Tx } from '../db/pool.ts';
 import type { LedgerItem } from '../ledger/post.ts';
 import type { NewEvent } from '../outbox/emit.ts';
 import type { EvidenceKind } from './effect.ts';
+import type { LineTruth } from './rail.ts';
 import type { EffectRow } from './store.ts';
 
 export interface EndedEffect {
@@ -17,6 +18,8 @@ export interface EndedEffect {
   readonly detail: string;
   /** Released by a refusal that says that request or account are wrong and stay so (never balance, limit or hours). */
   readonly final?: boolean;
+  /** Batches: what the rail showed of each line; absent where persons said that the batch went, and nobody showed its lines. */
+  readonly lines?: readonly LineTruth[];
 }
 
 /** Money of a settled effect that came back, on record for the first time here. */
@@ -27,6 +30,8 @@ export interface BookedReturn {
   /** Kept of it on the way: `amount` less `fee` is with us again. */
   readonly fee: bigint;
   readonly reason: string | null;
+  /** Batches: the line that it is of. */
+  readonly line: string | null;
 }
 
 export interface Outcome {
@@ -63,6 +68,13 @@ export interface Flow {
   /** What posts and tells money that came back. Each posting carries the effect's id. Absent: nothing comes back here, and
    *  what does is a case. */
   returned?(tx: Tx, returns: readonly BookedReturn[]): Promise<Outcome>;
+  /** Batches: lines of settled effects, as a look shows them now; what was unknown then may be clear. Posts what follows. */
+  linesSeen?(
+    tx: Tx,
+    seen: readonly { readonly effect: EffectRow; readonly lines: readonly LineTruth[] }[],
+  ): Promise<Outcome>;
+  /** Batches: the lines, by name, that were paid: of others nothing comes back. */
+  paidLines?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, ReadonlySet<string>>>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
   holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
 }

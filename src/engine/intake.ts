@@ -29,7 +29,7 @@ import {
   storeKeys,
 } from './intake-store.ts';
 import { intend } from './intend.ts';
-import type { BankPayee } from './rail.ts';
+import type { BankPayee, BatchLine } from './rail.ts';
 
 /** An order that passed the edge: amount in units, destination in the rail's canonical spelling. */
 export interface Order {
@@ -77,6 +77,8 @@ export interface OrderKind<One extends Order> {
   /** What stands against the destination, in words, or `null`. */
   refuses(order: One, policy: Policy, own: { kind: string; partnerId: string | null } | undefined): string | null;
   payee?(order: One): BankPayee;
+  /** A batch: its lines. Limits and fees are each line's; hold and day's total are the sum's. */
+  lines?(order: One): readonly BatchLine[];
   /** What the flow's own rows have against an order, or `null`; one per order, in order, read under their locks. */
   objections?(tx: Tx, orders: readonly One[]): Promise<readonly (Objection | null)[]>;
   loadExternalIds(
@@ -200,16 +202,17 @@ async function takeIn<One extends Order>(
         detail: 'This asset cannot be paid out',
         got: request.assetId,
       });
-    const limit = outsideLimits(request, policy);
-    if (limit !== null) return refuse(place, 'PO_AMOUNT_OUT_OF_LIMITS', limit);
+    const parts = kind.lines?.(request).map((line) => line.amount) ?? [request.amount];
+    const limit = parts.map((amount) => outsideLimits(amount, policy)).find((one) => one !== null);
+    if (limit !== undefined) return refuse(place, 'PO_AMOUNT_OUT_OF_LIMITS', limit);
     const destination = kind.refuses(request, policy, own.get(`${policy.chain}:${request.destination}`));
     if (destination !== null)
       return refuse(place, 'PO_DESTINATION_REFUSED', {
-        pointer: '/destination',
+        pointer: kind.payee === undefined ? '/destination' : '/account_number',
         got: request.destination,
         detail: destination,
       });
-    const fee = kind.debits(request) ? feeOf(request.amount, policy.feeFlat, policy.feeBasisPoints) : 0n;
+    const fee = kind.debits(request) ? parts.reduce((sum, amount) => sum + feeBy(policy, amount), 0n) : 0n;
     drafts.push({ place, order: request, policy, id: deps.makeId(kind.idPrefix), fee });
   });
 
@@ -262,7 +265,7 @@ async function takeIn<One extends Order>(
   return answers;
 }
 
-function replay(operation: string, before: KnownKey, request: Order): CreateOutcome {
+export function replay(operation: string, before: KnownKey, request: Pick<Order, 'fingerprint'>): CreateOutcome {
   if (before.operation !== operation || before.fingerprint !== request.fingerprint) {
     return {
       outcome: 'key_reused',
@@ -276,11 +279,15 @@ function replay(operation: string, before: KnownKey, request: Order): CreateOutc
   return { outcome: 'refused', problem: before.refusal as unknown as Problem, replayed: true };
 }
 
-function outsideLimits(request: Order, policy: Policy): ErrorFacts | null {
-  if (request.amount >= policy.min && request.amount <= policy.max) return null;
+export function feeBy(policy: Policy, amount: bigint): bigint {
+  return feeOf(amount, policy.feeFlat, policy.feeBasisPoints);
+}
+
+export function outsideLimits(amount: bigint, policy: Policy): ErrorFacts | null {
+  if (amount >= policy.min && amount <= policy.max) return null;
   return {
     pointer: '/amount',
-    got: formatUnits(request.amount, policy.decimals),
+    got: formatUnits(amount, policy.decimals),
     expected: `from ${formatUnits(policy.min, policy.decimals)} to ${formatUnits(policy.max, policy.decimals)}`,
   };
 }
@@ -365,6 +372,7 @@ async function intendDrafts<One extends Order>(
       wallet: policy.wallet,
       signer: policy.wallet,
       ...(kind.payee === undefined ? {} : { payee: kind.payee(order) }),
+      ...(kind.lines === undefined ? {} : { lines: kind.lines(order) }),
       ...(kind.debits(order) ? { hold: { accountId: accounts[index] ?? -1n, amount: order.amount + fee } } : {}),
     })),
     (held) =>

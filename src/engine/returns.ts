@@ -13,7 +13,7 @@ import { post } from '../ledger/post.ts';
 import { emit } from '../outbox/emit.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
-import type { BookedReturn } from './flow.ts';
+import type { BookedReturn, Outcome } from './flow.ts';
 import type { Judged } from './judge.ts';
 import type { Returned } from './rail.ts';
 import type { EffectRow } from './store.ts';
@@ -22,8 +22,8 @@ const KNOWN = `select effect_id, provider_return_id, amount
 from payonce.returns
 where effect_id = any ($1::bigint[])`;
 
-const STORE = `insert into payonce.returns (id, effect_id, provider_return_id, amount, fee, reason)
-select * from unnest($1::text[], $2::bigint[], $3::text[], $4::numeric[], $5::numeric[], $6::text[])`;
+const STORE = `insert into payonce.returns (id, effect_id, provider_return_id, amount, fee, reason, line_ref)
+select * from unnest($1::text[], $2::bigint[], $3::text[], $4::numeric[], $5::numeric[], $6::text[], $7::text[])`;
 
 type NewReturn = BookedReturn & { readonly providerId: string };
 
@@ -47,11 +47,19 @@ export async function bookReturns(
     shown.map((one) => one.effect.id),
   );
   const fresh: NewReturn[] = [];
+  const paidLines = await loadPaidLines(
+    tx,
+    deps,
+    shown.map((one) => one.effect),
+  );
   for (const { effect, lists } of shown) {
     const books = deps.flows.get(effect.subjectType)?.returned !== undefined;
+    const paid = paidLines.get(effect.id);
     const found = !books
       ? 'money came back, and nothing of this kind comes back'
-      : newReturns(effect, lists, known.get(effect.id) ?? new Map(), deps);
+      : paid !== undefined && lists.flat().some((one) => one.line === undefined || !paid.has(one.line))
+        ? 'a line came back that was not paid'
+        : newReturns(effect, lists, known.get(effect.id) ?? new Map(), deps);
     if (typeof found === 'string') await ask(tx, deps, effect, found);
     else fresh.push(...found);
   }
@@ -63,8 +71,23 @@ export async function bookReturns(
     fresh.map((one) => one.amount),
     fresh.map((one) => one.fee),
     fresh.map((one) => one.reason),
+    fresh.map((one) => one.line),
   ]);
   await tell(tx, deps, fresh);
+}
+
+/** Batches that settled before: what a look shows of their lines now. */
+export async function showLines(tx: Tx, deps: EngineDeps, judged: readonly Judged[]): Promise<void> {
+  for (const flow of deps.flows.values()) {
+    if (flow.linesSeen === undefined) continue;
+    const seen = judged.flatMap(({ effect, pass }) => {
+      const lines = pass.found.findLast((found) => found.observation.lines !== undefined)?.observation.lines;
+      return effect.state === 'SETTLED' && effect.subjectType === flow.subjectType && lines !== undefined
+        ? [{ effect, lines }]
+        : [];
+    });
+    if (seen.length > 0) await book(tx, deps, await flow.linesSeen(tx, seen));
+  }
 }
 
 async function loadKnown(tx: Tx, ids: readonly bigint[]): Promise<Map<bigint, Map<string, bigint>>> {
@@ -75,6 +98,21 @@ async function loadKnown(tx: Tx, ids: readonly bigint[]): Promise<Map<bigint, Ma
     known.set(row.effect_id, of.set(row.provider_return_id, toUnits(row.amount, 'returns.amount')));
   }
   return known;
+}
+
+/** Of batches only. */
+async function loadPaidLines(
+  tx: Tx,
+  deps: EngineDeps,
+  effects: readonly EffectRow[],
+): Promise<ReadonlyMap<bigint, ReadonlySet<string>>> {
+  const all = new Map<bigint, ReadonlySet<string>>();
+  for (const flow of deps.flows.values()) {
+    const mine = effects.filter((effect) => effect.subjectType === flow.subjectType);
+    if (flow.paidLines === undefined || mine.length === 0) continue;
+    for (const [id, lines] of await flow.paidLines(tx, mine)) all.set(id, lines);
+  }
+  return all;
 }
 
 /** What is not on record yet, or, in words, why a person must look. */
@@ -102,6 +140,7 @@ function newReturns(
       amount: one.amount,
       fee: one.fee ?? 0n,
       reason: one.reason,
+      line: one.line ?? null,
     }));
 }
 
@@ -109,15 +148,18 @@ async function tell(tx: Tx, deps: EngineDeps, fresh: readonly NewReturn[]): Prom
   for (const flow of deps.flows.values()) {
     const mine = fresh.filter((one) => one.effect.subjectType === flow.subjectType);
     if (mine.length === 0 || flow.returned === undefined) continue;
-    const { items, events } = await flow.returned(tx, mine);
-    const verdicts = await post(tx, items);
-    verdicts.forEach((verdict, index) => {
-      const item = items[index];
-      if (verdict.verdict !== 'posted')
-        throw new InvariantBroken(`${item?.kind === 'post' ? item.key : 'a return'} answered ${verdict.verdict}`);
-    });
-    await emit(tx, deps.makeId, events);
+    await book(tx, deps, await flow.returned(tx, mine));
   }
+}
+
+async function book(tx: Tx, deps: EngineDeps, { items, events }: Outcome): Promise<void> {
+  const verdicts = await post(tx, items);
+  verdicts.forEach((verdict, index) => {
+    const item = items[index];
+    if (verdict.verdict !== 'posted')
+      throw new InvariantBroken(`${item?.kind === 'post' ? item.key : 'a return'} answered ${verdict.verdict}`);
+  });
+  await emit(tx, deps.makeId, events);
 }
 
 async function ask(tx: Tx, deps: EngineDeps, effect: EffectRow, why: string): Promise<void> {

@@ -218,5 +218,6 @@ export function toIntent(effect: EffectRow): EffectIntent {
     signer: effect.signer,
     call: effect.call,
     payee: effect.payee,
+    ...(effect.lines === null ? {} : { lines: effect.lines }),
   };
 }

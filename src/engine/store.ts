@@ -9,7 +9,7 @@
 import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import type { State } from './effect.ts';
-import type { AssetRef, BankPayee, ContractCall, Json, Plan } from './rail.ts';
+import type { AssetRef, BankPayee, BatchLine, ContractCall, Json, Plan } from './rail.ts';
 
 export interface EffectRow {
   readonly id: bigint;
@@ -28,6 +28,7 @@ export interface EffectRow {
   readonly signer: string;
   readonly call: ContractCall | null;
   readonly payee: BankPayee | null;
+  readonly lines: readonly BatchLine[] | null;
   readonly holdKey: string | null;
   readonly createdAt: Date;
   readonly leaseToken: bigint;
@@ -94,6 +95,7 @@ export function toEffect(row: Row): EffectRow {
     signer: toText(row['signer'], 'effects.signer'),
     call: callFromJson(row['call'] as Json),
     payee: payeeFromJson(row['call'] as Json),
+    lines: linesFromJson(row['call'] as Json),
     holdKey: row['hold_key'] as string | null,
     createdAt: row['created_at'] as Date,
     leaseToken: toUnits(row['lease_token'], 'effects.lease_token'),
@@ -136,9 +138,15 @@ interface CallJson {
   value: string;
   logs: { address: string; topics: (string | null)[]; data?: string; minimumWord?: number; minimum?: string }[];
 }
-/** The one frozen column `call` holds a contract call or a bank's payee. */
-export function callToJson(call: ContractCall | null, payee: BankPayee | null): string | null {
+/** The one frozen column `call` holds a contract call, a bank's payee or a batch's lines. */
+export function callToJson(
+  call: ContractCall | null,
+  payee: BankPayee | null,
+  lines: readonly BatchLine[] | null,
+): string | null {
   if (payee !== null) return JSON.stringify({ payee });
+  if (lines !== null)
+    return JSON.stringify({ lines: lines.map((line) => ({ ...line, amount: line.amount.toString() })) });
   if (call === null) return null;
   const json: CallJson = {
     to: call.to,
@@ -155,8 +163,14 @@ function payeeFromJson(value: Json): BankPayee | null {
   return value !== null && typeof value === 'object' && 'payee' in value ? (value.payee as unknown as BankPayee) : null;
 }
 
+function linesFromJson(value: Json): readonly BatchLine[] | null {
+  if (value === null || typeof value !== 'object' || !('lines' in value)) return null;
+  const lines = value.lines as unknown as readonly (Omit<BatchLine, 'amount'> & { readonly amount: string })[];
+  return lines.map((line) => ({ ...line, amount: BigInt(line.amount) }));
+}
+
 function callFromJson(value: Json): ContractCall | null {
-  if (value === null || payeeFromJson(value) !== null) return null;
+  if (value === null || payeeFromJson(value) !== null || linesFromJson(value) !== null) return null;
   const json = value as unknown as CallJson;
   return {
     to: json.to,

@@ -9,6 +9,8 @@
  *   WDR_CONFIRM:{withdrawal}      a customer withdrawal's DEBIT (amount and fee) when its effect settled
  *   WDR_MOVE:{withdrawal}         a settlement or self withdrawal: custody ↔ custody, no DEBIT (W8)
  *   TRF_CONFIRM:{transfer}        a bank transfer's DEBIT (amount and fee) when its effect settled
+ *   TRB_CONFIRM:{batch}           a provider's batch settled: DEBIT of what its lines took, custody of what they paid, the rest suspense
+ *   TRB_LINE:{batch}:{line}       a line of it that was unknown then, out of suspense
  *   DEP_CREDIT:{deposit}          a deposit's CREDIT
  *   DEP_FEE:{deposit}             its FEE
  *   DEP_SUSPENSE:{transfer}       an inflow that belongs to nobody
@@ -31,6 +33,7 @@ const BASE32 = '0123456789abcdefghjkmnpqrstvwxyz';
 export type IdPrefix =
   | 'wd'
   | 'tr'
+  | 'tb'
   | 'ret'
   | 'dep'
   | 'evt'
@@ -91,10 +94,22 @@ export function deriveRailKey(deployment: string, account: string, subjectNatura
   return toBase32(createHash('sha256').update(text).digest(), 32);
 }
 
+/** One line of a batch, told apart by the batch's natural key and the line's own name: the same for the same file, always. */
+export function deriveLineKey(batchNaturalKey: string, lineName: string): string {
+  return `line_${toBase32(
+    createHash('sha256')
+      .update(lengthPrefixed([batchNaturalKey, lineName]))
+      .digest(),
+    32,
+  )}`;
+}
+
 export const postingKey = {
   withdrawalConfirm: (withdrawalId: string) => `WDR_CONFIRM:${withdrawalId}`,
   withdrawalMove: (withdrawalId: string) => `WDR_MOVE:${withdrawalId}`,
   transferConfirm: (transferId: string) => `TRF_CONFIRM:${transferId}`,
+  batchConfirm: (batchId: string) => `TRB_CONFIRM:${batchId}`,
+  batchLine: (batchId: string, line: number) => `TRB_LINE:${batchId}:${line}`,
   depositCredit: (depositId: string) => `DEP_CREDIT:${depositId}`,
   depositFee: (depositId: string) => `DEP_FEE:${depositId}`,
   depositSuspense: (transferId: bigint) => `DEP_SUSPENSE:${transferId}`,

@@ -59,6 +59,8 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     withdrawalConfirm: postingKey.withdrawalConfirm(id),
     withdrawalMove: postingKey.withdrawalMove(id),
     transferConfirm: postingKey.transferConfirm(id),
+    batchConfirm: postingKey.batchConfirm(id),
+    batchLine: postingKey.batchLine(id, 1_000_000),
     depositCredit: postingKey.depositCredit(id),
     depositFee: postingKey.depositFee(id),
     depositSuspense: postingKey.depositSuspense(number),

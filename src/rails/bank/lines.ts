@@ -1,5 +1,5 @@
 /** A batch's lines: each has its own truth, whatever the batch as a whole is called (I2, I7). Pure. */
-import type { LineTruth, ObservationKind } from '../../engine/rail.ts';
+import type { LineTruth, ObservationKind, Returned } from '../../engine/rail.ts';
 import { unitsIn } from './echo.ts';
 import type { Profile, ProviderLine } from './profile.ts';
 import type { Expect } from './seal.ts';
@@ -30,12 +30,25 @@ export function lineTruths(profile: Profile, expect: Expect, lines: readonly Pro
   });
 }
 
-/** What a batch that the provider calls done shows as a whole. */
+/**
+ * What a batch that the provider calls done shows as a whole. Unknown lines beside a paid one are a person's; where no line
+ * is known to have gone, what stands under our key cannot be matched: never success, never failure.
+ */
 export function batchKind(
   truths: readonly LineTruth[],
-): Extract<ObservationKind, 'accepted' | 'object_failed' | 'came_back' | 'final_success'> {
+): Extract<ObservationKind, 'accepted' | 'object_failed' | 'came_back' | 'final_success' | 'key_taken'> {
   if (truths.some((line) => line.outcome === 'open')) return 'accepted';
   if (truths.every((line) => line.outcome === 'not_paid')) return 'object_failed';
   if (truths.every((line) => line.outcome === 'came_back')) return 'came_back';
-  return 'final_success';
+  return truths.some((line) => line.outcome === 'paid' || line.outcome === 'came_back') ? 'final_success' : 'key_taken';
+}
+
+/** Of the lines that came back: whole, once each, whatever the provider calls it next. */
+export function linesBack(expect: Expect, truths: readonly LineTruth[]): readonly Returned[] {
+  return truths.flatMap((truth, index): Returned[] => {
+    const line = expect.lines[index];
+    return truth.outcome !== 'came_back' || line === undefined
+      ? []
+      : [{ id: truth.objectId ?? truth.ref, amount: line.amount, reason: truth.detail, line: truth.ref }];
+  });
 }

@@ -10,7 +10,7 @@ import type { Answer, Json, Observation, ObservationKind, Returned, SealedEffect
 import { excerpt, isObject } from '../json.ts';
 import { type AnswerBody, type Page, readAnswerBody } from './answer-body.ts';
 import { matchObject, unitsIn } from './echo.ts';
-import { batchKind, lineTruths } from './lines.ts';
+import { batchKind, linesBack, lineTruths } from './lines.ts';
 import {
   type CodeRow,
   keyHeaderOf,
@@ -140,7 +140,8 @@ function mine({ expect }: Scene, objects: readonly ProviderObject[]): readonly P
   return found.length === 0 ? null : found;
 }
 
-function rowOf(profile: Profile, status: number, code: string): CodeRow | undefined {
+/** The row for a status and a code; a code of its own goes before `*`. */
+export function rowOf(profile: Profile, status: number, code: string): CodeRow | undefined {
   const rows = profile.codes.filter((row) => row.statuses.includes(status));
   return rows.find((row) => row.code === code) ?? rows.find((row) => row.code === '*');
 }
@@ -262,11 +263,12 @@ function judgeBatch(scene: Scene, object: ProviderObject, meaning: string, detai
   const lines = lineTruths(profile, expect, object.lines);
   if (meaning !== 'paid') return says('accepted', detail, { ...about, lines });
   const kind = batchKind(lines);
+  const returned = linesBack(expect, lines);
   return says(kind, detail, {
     ...about,
     lines,
     ...(kind === 'object_failed' ? { keyStaysBound: profile.failedKeepsKey !== null } : {}),
-    ...(kind === 'came_back' ? { returned: wholeBack(object, expect) } : {}),
+    ...(returned.length > 0 ? { returned } : {}),
   });
 }
 
