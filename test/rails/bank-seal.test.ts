@@ -161,6 +161,8 @@ test('what the edge would refuse today is not sealed, and closed hours wait (cas
     verdicts.map((one) => (one.verdict === 'wait' ? one.reason : 'ready')),
     ['ready', 'PAYEE_REFUSED', 'PAYEE_REFUSED', 'PAYEE_REFUSED', 'AMOUNT_REFUSED'],
   );
+  // None of these is otherwise tomorrow: each becomes a case, with nothing sealed.
+  assert.ok(verdicts.every((one) => one.verdict === 'ready' || (one.lasts === 'for_good' && one.alert)));
   await rail.close();
   const korean = make(toss);
   const usd = { id: 'usd', code: 'USD', decimals: 2, chain: 'b', contract: null };
@@ -183,6 +185,9 @@ test('what the edge would refuse today is not sealed, and closed hours wait (cas
     const closing = make(generic, [maintenance]);
     const [verdict] = await closing.plan([intentFor(generic)], context);
     assert.equal(verdict?.verdict === 'wait' && verdict.reason, reason, JSON.stringify(maintenance));
+    if (verdict?.verdict !== 'wait') continue;
+    // It is midnight: half an hour to go, and no failure of the transfer's.
+    assert.deepEqual([verdict.lasts, verdict.waitMs, verdict.alert], ['a_while', 30 * 60_000, false]);
     await closing.close();
   }
 });
