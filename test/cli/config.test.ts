@@ -10,7 +10,7 @@ import test from 'node:test';
 import { systemChance } from '../../src/kernel/ports.ts';
 import { encryptKey } from '../../src/rails/evm/keystore.ts';
 import { devAccounts } from '../../sim/anvil.ts';
-import { payonce } from './cli-scene.ts';
+import { payonce, type Ran, type Settings } from './cli-scene.ts';
 
 const ROOT = new URL('../../', import.meta.url);
 
@@ -119,6 +119,132 @@ test('the configuration is shown without its secrets', async () => {
     assert.equal(ran.code, 0, ran.stderr);
     assert.doesNotMatch(ran.stdout + ran.stderr, /hush/);
     assert.match(ran.stdout, /postgres:\/\/pay:…@db\/pay/);
+  }
+});
+
+const BANK = {
+  name: 'main',
+  profile: 'toss',
+  baseUrl: 'https://api.bank.example',
+  account: 'acc_1',
+  credential: { id: 'key-1', secretFrom: 'PAYONCE_BANK_MAIN', encryptionKeyFrom: 'PAYONCE_BANK_MAIN_AES' },
+  assets: [
+    {
+      code: 'KRW',
+      decimals: 0,
+      transfer: { min: '1', max: '5000000', dayMax: '90000000', feeFlat: '300', feeBasisPoints: 0 },
+    },
+  ],
+};
+const BANK_SECRETS = { PAYONCE_BANK_MAIN: 'hush-7', PAYONCE_BANK_MAIN_AES: '0123456789abcdef'.repeat(4) };
+
+async function withBanks(
+  banks: readonly object[],
+  settings: Settings,
+  args: readonly string[] = ['config', '--check'],
+): Promise<Ran> {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-config-'));
+  const file = join(folder, 'file.json');
+  writeFileSync(file, JSON.stringify({ chains: [], banks }));
+  const ran = await payonce(args, { ...settings, PAYONCE_CONFIG: file });
+  rmSync(folder, { recursive: true });
+  return ran;
+}
+
+test('a bank with its secrets is a right configuration, in production too, and its secrets are never shown', async () => {
+  const production = {
+    PAYONCE_ENV: 'production',
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
+    PAYONCE_DEPLOYMENT: 'proof',
+    PAYONCE_MASTER_SECRET: 'a-secret-of-the-test-with-32-characters',
+    PAYONCE_METRICS_TOKEN: 'a-token-of-the-test',
+  };
+  for (const settings of [BANK_SECRETS, { ...BANK_SECRETS, ...production }]) {
+    const ran = await withBanks([BANK], settings);
+    assert.equal(ran.code, 0, ran.stderr);
+  }
+  for (const args of [['config'], ['config', '--json']]) {
+    const ran = await withBanks([BANK], BANK_SECRETS, args);
+    assert.match(ran.stdout, /bank:main \(toss at https:\/\/api\.bank\.example\)/);
+    assert.match(ran.stdout, /PAYONCE_BANK_MAIN/);
+    assert.doesNotMatch(ran.stdout + ran.stderr, /hush|0123456789abcdef/);
+  }
+});
+
+test('what is wrong with a bank is told by its field, all at once, and no secret with it', async () => {
+  const generic = { ...BANK, name: 'second', profile: 'generic' };
+  const cases: readonly (readonly [string, readonly object[], Settings, readonly RegExp[]])[] = [
+    [
+      'the shape',
+      [{ ...BANK, profile: 'tosss', account: 'a b', credential: { id: 'k', secretFrom: 'hush-8' }, maintenance: [{}] }],
+      BANK_SECRETS,
+      [
+        /banks\[0\]\.profile: got "tosss", expected one of generic, toss, stripe,/,
+        /banks\[0\]\.account: got "a b", expected/,
+        /banks\[0\]\.credential\.secretFrom: got something else, expected the name of an environment variable/,
+        /banks\[0\]\.maintenance\[0\]\.from: got nothing/,
+      ],
+    ],
+    [
+      'the secrets',
+      [BANK, { ...generic, credential: { id: 'k', secretFrom: 'PAYONCE_BANK_TWO' }, assets: [] }],
+      BANK_SECRETS,
+      [/banks\[1\]\.assets: got \[\], expected a list of at least one asset/],
+    ],
+    [
+      'what is missing',
+      [BANK],
+      { PAYONCE_BANK_MAIN_AES: 'hush-9' },
+      [
+        /banks\[0\]\.credential\.secretFrom: PAYONCE_BANK_MAIN is not set in the environment/,
+        /banks\[0\]\.credential\.encryptionKeyFrom: toss needs it: 64 hexadecimal characters/,
+      ],
+    ],
+    [
+      'what is there twice',
+      [BANK, BANK],
+      BANK_SECRETS,
+      [
+        /banks\[1\]\.name: another bank is named "main" already/,
+        /banks\[1\]\.assets\[0\]\.code: got "KRW", which banks\[0\]\.assets\[0\]\.code has already/,
+      ],
+    ],
+    [
+      'what the profile does not carry',
+      [
+        {
+          ...BANK,
+          narrower: { retentionMs: 999_999_999_999_999, latenessMs: 1 },
+          maintenance: [{ from: '23:30', until: '00:30', timeZone: 'Mars/Olympus' }],
+          assets: [
+            { ...BANK.assets[0], decimals: 2 },
+            { code: 'USD', decimals: 2, transfer: { ...BANK.assets[0]?.transfer, min: '0.001' } },
+          ],
+        },
+      ],
+      BANK_SECRETS,
+      [
+        /banks\[0\]\.narrower\.retentionMs: .* is a widening/,
+        /banks\[0\]\.narrower\.latenessMs: .* is a widening/,
+        /banks\[0\]\.maintenance\[0\]: .*Mars\/Olympus/,
+        /banks\[0\]\.assets\[0\]\.decimals: got 2, expected 0/,
+        /banks\[0\]\.assets\[1\]\.code: toss pays KRW only/,
+        /banks\[0\]\.assets\[1\]\.transfer\.min: "0\.001" is no amount with 2 decimals/,
+      ],
+    ],
+    ['a wire in the clear', [{ ...BANK, baseUrl: 'http://bank.example' }], BANK_SECRETS, [/baseUrl: .* must be https/]],
+    [
+      'this machine in production',
+      [{ ...BANK, baseUrl: 'http://127.0.0.1:9' }],
+      { ...BANK_SECRETS, PAYONCE_ENV: 'production' },
+      [/banks\[0\]\.baseUrl: http is refused in production/, /banks\[0\]\.baseUrl: 127\.0\.0\.1 is this machine/],
+    ],
+  ];
+  for (const [what, banks, settings, parts] of cases) {
+    const ran = await withBanks(banks, settings);
+    assert.equal(ran.code, 2, `${what}: ${ran.stdout}`);
+    for (const part of parts) assert.match(ran.stderr, part, what);
+    assert.doesNotMatch(ran.stderr, /hush/);
   }
 });
 

@@ -95,6 +95,9 @@ test('the file of docs/production.md is a configuration, and shows every field t
   const file = join(folder, 'chains.json');
   writeFileSync(file, block(page('production.md'), 'json'));
   const { chains } = readConfig({ PAYONCE_CONFIG: file });
+  writeFileSync(file, block(page('production.md'), 'json', 1));
+  const written = JSON.parse(readFileSync(file, 'utf8')) as { banks: readonly object[] };
+  readConfig({ PAYONCE_CONFIG: file, PAYONCE_BANK_MAIN: 'secret', PAYONCE_BANK_MAIN_KEY: 'ab'.repeat(32) });
   rmSync(folder, { recursive: true });
   const shown = new Set<string>();
   const walk = (value: unknown, path: string): void => {
@@ -106,13 +109,14 @@ test('the file of docs/production.md is a configuration, and shows every field t
         walk(inner, own);
       }
   };
-  walk({ chains }, '');
+  walk({ chains, banks: written.banks }, '');
   shown.delete('chains[].finality.tag');
-  const fields = [...page('config.md').matchAll(/^\| `(chains[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
+  const fields = [...page('config.md').matchAll(/^\| `((?:chains|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
   assert.deepEqual(shown, new Set(fields.map(([, name]) => name)));
   for (const [, name, , , absent] of fields) {
     const value = /^\d+$/.test(absent ?? '') ? name?.split('.').at(-1) : undefined;
-    if (value !== undefined) assert.equal(Reflect.get(chains[0] ?? {}, value), Number(absent), name);
+    const first = (name ?? '').startsWith('chains') ? chains[0] : written.banks[0];
+    if (value !== undefined) assert.equal(Reflect.get(first ?? {}, value), Number(absent), name);
   }
 });
 
