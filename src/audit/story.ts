@@ -9,6 +9,7 @@ import type { Query } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits } from '../kernel/money.ts';
 import { casesOfEffects, type ListedCase } from './case-list.ts';
+import { loadBankStories, type StoryBank } from './story-bank.ts';
 
 type Rows<T> = T & Record<string, unknown>;
 
@@ -72,7 +73,7 @@ export interface StoryEvent {
   readonly waiting: number;
   readonly dead: number;
 }
-export interface EffectStory {
+export interface EffectStory extends StoryBank {
   readonly id: string;
   readonly subject_type: string;
   readonly subject_id: string;
@@ -238,9 +239,11 @@ export async function readEffects(query: Query, ids: readonly bigint[]): Promise
   const answers = await of<StoryAnswer>(ANSWERS);
   const evidence = await of<StoryEvidence>(EVIDENCE);
   const postings = await of<PostingLine>(POSTINGS);
+  const banks = await loadBankStories(query, ids);
   const cases = await casesOfEffects(query, ids);
   return rows.map((row) => ({
     ...toEffect(row),
+    ...(banks.get(row.id) ?? { payee: null, believed: null, returns: [] }),
     history: history.get(row.id) ?? [],
     variants: variants.get(row.id) ?? [],
     answers: answers.get(row.id) ?? [],
@@ -252,7 +255,7 @@ export async function readEffects(query: Query, ids: readonly bigint[]): Promise
 
 function toEffect(
   row: EffectColumns,
-): Omit<EffectStory, 'history' | 'variants' | 'answers' | 'evidence' | 'postings' | 'cases'> {
+): Omit<EffectStory, 'history' | 'variants' | 'answers' | 'evidence' | 'postings' | 'cases' | keyof StoryBank> {
   return {
     id: row.id.toString(),
     subject_type: row.subject_type,
@@ -344,7 +347,7 @@ union
 select id from payonce.effects where identity = $1
 order by 1`;
 
-/** By effect id, by the id of what it is for (a withdrawal), by transaction hash, provider's object or identity. */
+/** By effect id, by the id of what it is for (a withdrawal, a transfer), by transaction hash, provider's object or identity. */
 export async function findEffects(query: Query, asked: string): Promise<bigint[]> {
   const statements = /^\d{1,18}$/.test(asked)
     ? ['select id from payonce.effects where id = $1::bigint']
@@ -355,6 +358,6 @@ export async function findEffects(query: Query, asked: string): Promise<bigint[]
     if (rows.length > 0) return rows.map((row) => row.id);
   }
   throw new PayonceError('PO_NOT_FOUND', {
-    detail: `There is no effect ${asked}: give an effect's number, a withdrawal's id or a transaction's hash`,
+    detail: `There is no effect ${asked}: give an effect's number, a withdrawal's or transfer's id, a transaction's hash or a bank's id of it`,
   });
 }

@@ -29,10 +29,18 @@ export function effectText(one: EffectStory): string {
       ['wish', one.wanted],
       ['in a block', moment(one.included_at)],
       ['accepted as', one.accepted_object],
+      ['at the rail', objectOf(one)],
+      [
+        'a no waits',
+        one.believed === null
+          ? null
+          : `${printable(one.believed.reason)}; nothing is sent any more; final at ${moment(one.believed.final_at) ?? '-'} at the earliest`,
+      ],
       ['contradicted', moment(one.contradicted_at)],
       ['re-opened', one.reopens === 0 ? null : `${one.reopens} times`],
       ['evidence', `version ${one.evidence_version}, ${one.testimonies} testimonies`],
     ]),
+    ...payeeText(one),
     ...sealText(one),
     heading('What happened to it'),
     table(
@@ -52,7 +60,49 @@ export function effectText(one: EffectStory): string {
       ]),
       'Nothing.',
     ),
+    ...returnsText(one),
   ].join('\n');
+}
+
+/** The rail's own id of what happened there, where no acceptance named it; a chain's are among the signed ones. */
+function objectOf({ accepted_object, variants, evidence }: EffectStory): string | null {
+  if (accepted_object !== null || variants.length > 0) return null;
+  return (
+    evidence.findLast((one) => one.says === 'yes' && one.struck_at === null && one.object_id !== null)?.object_id ??
+    null
+  );
+}
+
+function payeeText({ payee }: EffectStory): string[] {
+  if (payee === null) return [];
+  return [
+    heading('Payee'),
+    facts([
+      ['bank', payee.bank_code],
+      ['account', payee.account_number],
+      ['holder', printable(payee.holder_name)],
+      ['memo', payee.memo === '' ? null : printable(payee.memo)],
+      ['flagged', payee.flagged ? paint('yellow', 'money of this partner came back from this account') : null],
+    ]),
+  ];
+}
+
+function returnsText({ returns, asset }: EffectStory): string[] {
+  if (returns.length === 0) return [];
+  return [
+    heading('Came back'),
+    table(
+      ['RETURN', 'AMOUNT', 'KEPT AS FEE', 'AT THE RAIL', 'AT', 'WHY'],
+      returns.map((one) => [
+        one.id,
+        `${one.amount} ${asset}`,
+        `${one.fee} ${asset}`,
+        printable(one.provider_return_id),
+        moment(one.at),
+        one.reason === null ? null : printable(one.reason),
+      ]),
+    ),
+  ];
 }
 
 function sealText({ seal, variants }: EffectStory): string[] {
