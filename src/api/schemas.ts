@@ -250,6 +250,9 @@ export const AssetTermsItem = Type.Object(
     chain: anyText,
     contract: maybe(anyText),
     decimals: Type.Integer(),
+    paid_out_by: Type.Union([Type.Enum(['/v1/withdrawals', '/v1/transfers']), Type.Null()], {
+      description: 'where it is paid out; `withdrawal` says within which limits and for which fee',
+    }),
     withdrawal: maybe(
       Type.Object(
         {

@@ -191,6 +191,12 @@ test('a transfer of an asset of a chain, and a withdrawal of one that a bank pay
     assert.deepEqual([bank.status, bank.body.pointer, bank.body.got], [400, '/asset', 'KRW']);
     assert.match(bank.body.expected, /POST \/v1\/transfers/);
   }
+  const assets = (await api.ask('GET', '/v1/assets')).body.items as { code: string; paid_out_by: string | null }[];
+  assert.deepEqual(Object.fromEntries(assets.map((one) => [one.code, one.paid_out_by])), {
+    COIN: null,
+    KRW: '/v1/transfers',
+    USDT: '/v1/withdrawals',
+  });
   assert.equal((await api.transfer({ asset: 'NOPE' })).body.code, 'PO_ASSET_UNKNOWN');
   assert.deepEqual(await api.countRows(), rows);
 });

@@ -93,7 +93,12 @@ export function ledgerRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset): 
       const after = fromCursor(name, request.query.cursor, [PLACE.text])?.[0] ?? null;
       const limit = pageItems(request.query.limit);
       const rows = await listAssets(deps.pool, partnerId, { after, limit: limit + 1 });
-      return toPage(rows, limit, toTerms, (row) => toCursor(name, [row.id]));
+      return toPage(
+        rows,
+        limit,
+        (row) => ({ ...toTerms(row), paid_out_by: wayOf(deps, row) }),
+        (row) => toCursor(name, [row.id]),
+      );
     },
   );
 }
@@ -125,6 +130,12 @@ function toEntry(entry: StatementEntry, asset: Asset): object {
     reference: entry.reference,
     at: entry.createdAt.toISOString(),
   };
+}
+
+/** Where it is paid out; null where it is not. */
+function wayOf(deps: ApiDeps, { id, terms }: AssetTerms): string | null {
+  if (terms === null) return null;
+  return deps.readPayee(id) === null ? '/v1/withdrawals' : '/v1/transfers';
 }
 
 function toTerms(asset: AssetTerms): object {
