@@ -1,6 +1,7 @@
 /**
- * Routes of the development start alone: a customer who pays in on the local chain, and a withdrawal beside the
- * receiver's balance read from that chain. They wait, so that three pasted lines tell the whole story.
+ * Routes of the development start alone: a customer who pays in on the local chain, a withdrawal beside the receiver's
+ * balance read from that chain, and a transfer beside what arrived by the bank's own books. They wait, so that a few pasted
+ * lines tell the whole story.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
@@ -9,10 +10,13 @@ import { callerOf, makeAuthenticate } from '../api/auth.ts';
 import { makeKeyReader } from '../api/keys.ts';
 import { loadHistory } from '../engine/order-store.ts';
 import { createDepositAddress, listDeposits, toDepositData } from '../flows/deposits/index.ts';
+import { loadFate, readTransferById } from '../flows/transfers/store.ts';
+import { toDetail as toTransferDetail } from '../flows/transfers/view.ts';
 import { readWithdrawal } from '../flows/withdrawals/store.ts';
 import { toDetail } from '../flows/withdrawals/view.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits, parseAmount } from '../kernel/money.ts';
+import type { Bank } from '../../sim/bank/bank.ts';
 import { nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import type { DevChain } from './dev-chain.ts';
 import { type App, assetId, type WiredChain } from './wire.ts';
@@ -38,7 +42,7 @@ interface DepositBody {
 /** Not part of the API's document. */
 const HIDDEN: object = { hide: true };
 
-export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain): void {
+export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain, bank: Bank): void {
   /** Any partner's key will do: what is made here belongs to the partner who asks. */
   const onRequest = makeAuthenticate(makeKeyReader(app.pool));
 
@@ -109,7 +113,38 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain)
       });
     },
   );
+
+  server.get<{ Params: { external: string } }>(
+    '/dev/transfers/:external',
+    { onRequest, schema: HIDDEN },
+    async (request) => {
+      const { partnerId } = callerOf(request);
+      return until(async () => {
+        const { rows } = await app.pool.query<{ id: string }>(TRANSFER, [partnerId, request.params.external]);
+        const transfer = rows[0] === undefined ? null : await readTransferById(app.pool, partnerId, rows[0].id);
+        if (transfer === null) throw new PayonceError('PO_NOT_FOUND');
+        if (['pending', 'processing'].includes(transfer.status)) return null;
+        const history = await loadHistory(app.pool, 'transfer', transfer.id);
+        // The bank writes an account number without its dashes.
+        const receiver = `${transfer.bankCode}:${transfer.accountNumber.replaceAll('-', '')}`;
+        return {
+          transfer: toTransferDetail(transfer, history, await loadFate(app.pool, transfer.id)),
+          receiver_balance_at_bank: formatUnits(
+            await bank.books.balance(receiver, transfer.assetCode),
+            transfer.decimals,
+          ),
+          // What the bank did and never told, since this start and whoever asked: the reason why all this exists.
+          answers_lost: bank.counts.lose_answer ?? 0,
+        };
+      });
+    },
+  );
 }
+
+const TRANSFER = `select id
+from payonce.transfers
+where partner_id = $1
+  and external_id = $2`;
 
 const WITHDRAWAL = `select w.id, a.code
 from payonce.withdrawals w

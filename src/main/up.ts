@@ -1,21 +1,24 @@
 /**
  * `payonce up` (npm start): a running system with nothing else installed. An embedded PostgreSQL, a local EVM chain with a
- * test USDT behind two nodes that now and then lose an answer, the API, the workers, a partner with a key; and three
- * lines to paste. Nothing here is for production, and production refuses its keys.
+ * test USDT behind two nodes that now and then lose an answer, a bank that does so too, the API, the workers, a partner with
+ * a key; and five lines to paste. Nothing here is for production, and production refuses its keys.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createApiKey, makeKeyReader } from '../api/keys.ts';
+import type { Tx } from '../db/pool.ts';
 import { postingKey } from '../kernel/ids.ts';
 import { systemChance } from '../kernel/ports.ts';
 import { accountName } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
 import { makeDevSigner, openKeystore } from '../rails/evm/index.ts';
 import type { Anvil } from '../../sim/anvil.ts';
+import type { Bank } from '../../sim/bank/bank.ts';
 import { ROLES } from '../worker/roles.ts';
 import { startApi } from './api.ts';
 import type { Config } from './config.ts';
+import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { addDevRoutes } from './dev-routes.ts';
 import { registerChain } from './register.ts';
@@ -39,15 +42,16 @@ export async function up(config: Config): Promise<void> {
     const folder =
       dataFolder ??
       standing.adopt(await mkdtemp(join(tmpdir(), 'payonce-up-')), (one) => rm(one, { recursive: true, force: true }));
-    say('starting PostgreSQL and a local chain …');
+    say('starting PostgreSQL, a local chain and a bank …');
     // The database first: it is what refuses a folder that is in use, before a second chain writes into it.
     const database = standing.adopt(await openDatabase(config), (one) => one.stop());
     const chain = await startDevChain(standing, dataFolder, database.url);
+    const bank = await startDevBank(standing);
     if (dataFolder !== null) await writeFile(join(folder, 'database-url'), database.url, { mode: 0o600 });
     const keystore = await openKeystore(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
     const app = standing.adopt(
-      await openApp({ ...config, chains: [chainConfig(chain, wallet)] }, database, {
+      await openApp({ ...config, chains: [chainConfig(chain, wallet)], banks: [bankConfig(bank)] }, database, {
         signer: makeDevSigner(),
         newAddress: () => keystore.createAddress(),
       }),
@@ -55,46 +59,66 @@ export async function up(config: Config): Promise<void> {
     );
     for (const wired of app.chains) await registerChain(app, wired);
     await seedDemo(app, chain, wallet.toLowerCase());
+    for (const wired of app.banks) await resumeBalance(app, wired, bank);
     const key = await readyKey(app, dataFolder);
     standing.adopt(startWorkers(app, ROLES), (one) => one.stop());
-    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, chain)), (one) => one.stop());
-    for (const line of welcome(api.url, key, chain, dataFolder)) say(line);
+    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, chain, bank)), (one) =>
+      one.stop(),
+    );
+    for (const line of welcome(api.url, key, chain, bank, dataFolder)) say(line);
   });
 }
 
-/** A partner, and what the wallet holds from the start as money of our own. */
+/** A partner, and what the wallets hold from the start: money of our own, and at the bank some of the partner's. */
 async function seedDemo(app: App, chain: DevChain, wallet: string): Promise<void> {
-  const wired = app.chains[0];
-  if (wired === undefined) throw new Error('the development chain is missing');
+  const [wired, bank] = [app.chains[0], app.banks[0]];
+  const won = bank?.assets[0];
+  if (wired === undefined || bank === undefined || won === undefined)
+    throw new Error('the development chain or bank is missing');
+  const coin = BigInt((await balances(chain.anvil, wallet)) ?? '0');
+  const onChain = { chain: wired.chain, wallet, partner: 0n };
   await app.pool.tx('seed demo', async (tx) => {
     await tx.query(
       'insert into payonce.partners (id, name, time_zone) values ($1, $2, $3) on conflict (id) do nothing',
       [DEMO_PARTNER, 'Demo partner', 'UTC'],
     );
-    const usdt = assetId(wired.chain, chain.token);
-    const coin = BigInt((await balances(chain.anvil, wallet)) ?? '0');
-    for (const [asset, units] of [
-      [usdt, WALLET_TOKENS],
-      [wired.coinAssetId, coin],
-    ] as const) {
-      const [custody, treasury] = await app.engine.chart.ids(tx, [
-        accountName.custody(wired.chain, wallet, asset),
-        accountName.treasury(asset),
-      ]);
-      if (custody === undefined || treasury === undefined) throw new Error('an account is missing');
-      await post(tx, [
-        {
-          kind: 'post',
-          key: postingKey.migrated(`opening:${asset.slice(-40)}`),
-          reference: 'opening balance',
-          entries: [
-            { accountId: custody, amount: -units },
-            { accountId: treasury, amount: units },
-          ],
-        },
-      ]);
-    }
+    await openBalance(tx, app, { ...onChain, asset: assetId(wired.chain, chain.token), units: WALLET_TOKENS });
+    await openBalance(tx, app, { ...onChain, asset: wired.coinAssetId, units: coin });
+    await openBalance(tx, app, {
+      chain: bank.rail.name,
+      wallet: bank.config.account,
+      asset: won.id,
+      units: BANK_FUNDS,
+      partner: PARTNER_FUNDS,
+    });
   });
+}
+
+/** `units` in the wallet, `partner` of them the partner's and the rest ours; once, however often it is asked. */
+async function openBalance(
+  tx: Tx,
+  app: App,
+  one: { readonly chain: string; readonly wallet: string; readonly asset: string; units: bigint; partner: bigint },
+): Promise<void> {
+  const { chain, wallet, asset, units, partner } = one;
+  const [custody, treasury, owed] = await app.engine.chart.ids(tx, [
+    accountName.custody(chain, wallet, asset),
+    accountName.treasury(asset),
+    accountName.partner(DEMO_PARTNER, asset),
+  ]);
+  if (custody === undefined || treasury === undefined || owed === undefined) throw new Error('an account is missing');
+  await post(tx, [
+    {
+      kind: 'post',
+      key: postingKey.migrated(`opening:${asset.slice(-40)}`),
+      reference: 'opening balance',
+      entries: [
+        { accountId: custody, amount: -units },
+        { accountId: treasury, amount: units - partner },
+        ...(partner === 0n ? [] : [{ accountId: owed, amount: partner }]),
+      ],
+    },
+  ]);
 }
 
 /** The key of an earlier start in the same folder, if it is one still; else a new one, kept where only its owner reads it. */
@@ -119,7 +143,7 @@ async function balances(anvil: Anvil, wallet: string): Promise<string | null> {
   return typeof balance === 'string' ? balance : null;
 }
 
-function welcome(url: string, key: string, chain: DevChain, dataFolder: string | null): string[] {
+function welcome(url: string, key: string, chain: DevChain, bank: Bank, dataFolder: string | null): string[] {
   return [
     '',
     ...(chain.resumedFrom === null
@@ -128,15 +152,19 @@ function welcome(url: string, key: string, chain: DevChain, dataFolder: string |
     `Payonce is ready at ${url}   (API: ${url}/openapi.json)`,
     `partner key: ${key}`,
     `chain: ${chain.anvil.url}   (JSON-RPC, chain ${chain.anvil.chainId}, test USDT ${chain.token})`,
+    `bank: ${bank.url}   (a simulated bank with books of its own, which begin anew at each start)`,
     dataFolder === null
       ? 'data: temporary. PAYONCE_DATA=./payonce-data npm start keeps it and lets npx payonce … work beside it.'
       : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it.`,
     '',
-    'Paste these three lines: a customer pays in, you pay out, and the chain shows it.',
+    'Paste these lines: a customer pays in, you pay out, and the chain shows it; then you pay through a bank, which loses its',
+    'answer after it has paid, and the bank’s own books show what arrived.',
     '',
     `curl -sw '\\n' -X POST ${url}/dev/deposits -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"amount":"250"}'`,
     `curl -sw '\\n' -X POST ${url}/v1/withdrawals -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: payout-1' -H 'Content-Type: application/json' -d '{"asset":"USDT","amount":"100","destination":"${DEMO_RECEIVER}","external_id":"payout-1"}'`,
     `curl -sw '\\n' ${url}/dev/withdrawals/payout-1 -H 'Authorization: Bearer ${key}'`,
+    `curl -sw '\\n' -X POST ${url}/v1/transfers -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: salary-1' -H 'Content-Type: application/json' -d '{"asset":"KRW","amount":"50000","bank_code":"004","account_number":"110-123-0456","holder_name":"Kim Minji","external_id":"salary-1"}'`,
+    `curl -sw '\\n' ${url}/dev/transfers/salary-1 -H 'Authorization: Bearer ${key}'`,
     '',
     'Ctrl-C stops everything.',
   ];

@@ -49,7 +49,7 @@ async function ask(one: Up, path: string, body?: object, key = one.key): Promise
     method: body === undefined ? 'GET' : 'POST',
     headers: {
       authorization: `Bearer ${key}`,
-      'idempotency-key': 'up-1',
+      'idempotency-key': `up${path.replaceAll('/', '-')}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -69,6 +69,40 @@ test('a taken port is told at once with what to do, and nothing is left running'
     assert.doesNotMatch(ran.stdout + ran.stderr, /starting|database/i);
   }
   taken.close();
+});
+
+interface Arrived {
+  readonly transfer: { readonly status: string; readonly bank_id: string | null };
+  readonly receiver_balance_at_bank: string;
+  readonly answers_lost: number;
+}
+
+/** Pays through the bank and waits until its story has ended. */
+async function transfer(one: Up, external: string, amount: string): Promise<Arrived> {
+  const payee = { bank_code: '004', account_number: '110-123-0456', holder_name: 'Kim Minji' };
+  const made = await ask(one, '/v1/transfers', { asset: 'KRW', amount, external_id: external, ...payee });
+  assert.equal(made.status < 300, true, JSON.stringify(made.body));
+  return (await ask(one, `/dev/transfers/${external}`)).body as Arrived;
+}
+
+test('a transfer whose answer the bank loses is paid once, by the bank’s own books, and the books agree (case L16)', async () => {
+  const data = durableDataFolder();
+  const first = await startUp(data.folder);
+  assert.match(first.said(), /bank: http:\/\/127\.0\.0\.1:\d+/);
+  assert.equal(first.said().match(/^curl /gm)?.length, 5);
+  const lost = await transfer(first, 'salary', '50000');
+  assert.deepEqual([lost.transfer.status, lost.receiver_balance_at_bank], ['confirmed', '50000']);
+  assert.ok(lost.answers_lost >= 1, 'the first answer is lost');
+  assert.equal((await ask(first, '/dev/transfers/none')).status, 404);
+  const verified = await payonce(['verify'], { PAYONCE_DATA: data.folder });
+  assert.equal(verified.code, 0, verified.stdout + verified.stderr);
+
+  await first.kill('SIGKILL');
+  const again = await startUp(data.folder);
+  const other = await ask(again, '/v1/transfers', { asset: 'KRW', amount: '1' });
+  assert.equal(other.status >= 400, true, 'the first run’s transfer is still known under its key');
+  await again.kill('SIGTERM');
+  data.remove();
 });
 
 test('a kept run goes on after a SIGKILL with its chain and its key, and is refused without its chain (case L16)', async () => {
