@@ -12,13 +12,12 @@
 import { PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { EngineDeps } from './deps.ts';
-import { EVIDENCE, type Evidence } from './effect.ts';
 import { loadVariants } from './evidence-store.ts';
 import type { Found, Pass } from './judge.ts';
 import { leaseMsOf, sendWindowMs } from './lease.ts';
 import type { Operator } from './operators.ts';
 import { type Approval, type Approved, completeProposal, openApproval, voidProposal } from './proposals.ts';
-import type { Rail } from './rail.ts';
+import type { ObservationKind, Rail } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll } from './send.ts';
@@ -34,28 +33,36 @@ interface Opened extends Approved {
 export async function approveAbsent(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Approval> {
   const opened = await open(deps, operator, proposalId);
   if (opened.outcome === 'void') return opened;
-  const started = deps.ports.clock.monotonicMs();
-  const found = await askOnce(deps, opened, started);
   const { rail, claimed, detail } = opened;
-  const pass = { effectId: claimed.id, token: claimed.leaseToken };
-  const asked = (await record(deps, rail, [{ ...pass, found, nextAfterMs: null, lookedAt: claimed.now }])).get(
-    claimed.id,
-  );
-  const against = asked === undefined ? 'inconclusive: the effect is gone' : whatSpokeAgainst(asked);
-  if (against !== null) return end(deps, operator, opened, { outcome: 'void', why: against });
-  if (asked?.decision.act === 'believe') {
-    const did = `the bank itself said no (${asked.decision.by.kind}); a fresh look after lateness completes it`;
-    return end(deps, operator, opened, { outcome: 'done', did });
-  }
-  const word: Pass = {
-    ...pass,
-    found: [wordOf(claimed, detail.reason)],
+  const asked = await askOnce(deps, opened, deps.ports.clock.monotonicMs());
+  const against = asked.find((one) => AGAINST.includes(one.observation.kind));
+  const pass: Pass = {
+    effectId: claimed.id,
+    token: claimed.leaseToken,
+    found: against === undefined ? [...asked, wordOf(claimed, detail.reason)] : asked,
     nextAfterMs: limits.BACKOFF_MS,
     lookedAt: claimed.now,
     proposalId,
   };
-  const recorded = (await record(deps, rail, [word])).get(claimed.id);
-  return end(deps, operator, opened, outcomeOf(recorded));
+  const recorded = (await record(deps, rail, [pass])).get(claimed.id);
+  return end(deps, operator, opened, against === undefined ? outcomeOf(recorded) : inconclusive(against));
+}
+
+/** Answers that two persons' word does not stand beside (T11: they are told what really happened, not what they hoped). */
+const AGAINST: readonly ObservationKind[] = [
+  'included',
+  'accepted',
+  'key_taken',
+  'moved_otherwise',
+  'final_success',
+  'came_back',
+  'in_progress',
+];
+
+function inconclusive({ observation }: Found): Approval {
+  const { kind, detail } = observation;
+  const what = kind === 'in_progress' ? 'is still working on it' : `answered ${kind}`;
+  return { outcome: 'void', why: `inconclusive: asked, the bank ${what}: ${detail}` };
 }
 
 function open(
@@ -103,16 +110,6 @@ async function askOnce(deps: EngineDeps, opened: Opened, started: number): Promi
   }));
 }
 
-/** What the bank's own answer says against it, in words (T11: never what was hoped for). */
-function whatSpokeAgainst(asked: Recorded): string | null {
-  const yes = asked.evidence.find((one) => EVIDENCE[one.kind].says === 'yes');
-  if (yes !== undefined) return `inconclusive: asked, the bank answered ${yes.kind}: ${yes.detail}`;
-  const working = asked.evidence.find((one) => one.kind === 'IN_PROGRESS');
-  if (working !== undefined) return `inconclusive: the bank is still working on it: ${working.detail}`;
-  if (asked.decision.act === 'release') return `the bank's own answer ended it: ${asked.decision.by.kind}`;
-  return asked.leased ? null : 'inconclusive: another advance took over meanwhile';
-}
-
 function wordOf(effect: EffectRow, reason: string): Found {
   const from = { source: 'operators', operator: 'operators' } as const;
   return {
@@ -123,17 +120,18 @@ function wordOf(effect: EffectRow, reason: string): Found {
 }
 
 function outcomeOf(recorded: Recorded | undefined): Approval {
-  const by = recorded?.decision;
   if (recorded !== undefined && !recorded.lost) {
-    if (by?.act === 'believe')
+    const { decision } = recorded;
+    if (decision.act === 'believe' && decision.by.kind === 'OPERATOR_ABSENT')
       return { outcome: 'done', did: 'recorded that nothing moved; after lateness a fresh look completes it' };
-    if (by?.act === 'release') return { outcome: 'done', did: `released it: ${word(by.by)}` };
+    if (decision.act === 'believe')
+      return {
+        outcome: 'done',
+        did: `the bank itself said no (${decision.by.kind}); after lateness a fresh look completes it`,
+      };
+    if (decision.act === 'release') return { outcome: 'done', did: `released it by ${decision.by.kind}` };
   }
   return { outcome: 'void', why: 'inconclusive: something else was recorded meanwhile; see the case' };
-}
-
-function word(by: Evidence): string {
-  return by.kind === 'OPERATOR_ABSENT' ? 'two persons saw that nothing moved' : by.kind;
 }
 
 async function end(deps: EngineDeps, operator: Operator, opened: Opened, approval: Approval): Promise<Approval> {

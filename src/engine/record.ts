@@ -19,6 +19,7 @@ import type { Decision } from './classify.ts';
 import { judge, type Judged, type Pass, type Found } from './judge.ts';
 import { EVIDENCE, type Evidence } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
+import { openDoubles } from './doubles.ts';
 import type { LineTruth, Rail, RailCost } from './rail.ts';
 import { bookReturns, showLines } from './returns.ts';
 import { settleBatch, type Verdict } from './settle.ts';
@@ -35,8 +36,6 @@ import {
 export interface Recorded {
   readonly effect: EffectRow;
   readonly decision: Decision;
-  /** What the answers of the pass were worth. */
-  readonly evidence: readonly Evidence[];
   /** Somebody else ended it first. */
   readonly lost: boolean;
   /** The lease is still ours. */
@@ -148,6 +147,7 @@ async function recordIn(
   await showInclusion(tx, deps, judged, ended);
   await startBelieving(tx, deps, rail, judged, evidenceIds);
   await openCases(tx, deps, judged);
+  await openDoubles(tx, deps, judged);
   const leftOpen = judged.filter((one) => one.fresh && one.pass.nextAfterMs !== null && !ended.has(one.effect.id));
   await giveBack(
     tx,
@@ -177,7 +177,6 @@ async function recordIn(
         {
           effect: one.effect,
           decision: one.decision,
-          evidence: one.evidence,
           lost,
           leased: one.fresh && !ended.has(one.effect.id) && one.pass.nextAfterMs === null,
         },

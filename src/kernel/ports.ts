@@ -2,7 +2,7 @@
  * The ports: time, chance and the gate that every call to the outside (database, HTTP, signer) passes.
  *
  * The gate gives each call an ordinal and can cut the process at it from outside: before the call, after it but before
- * its answer is seen, with half of the request written, with half of the answer read. The crash proofs run a scenario
+ * its answer is seen, with half of the request written, with half of the answer read, or stop it there. The crash proofs run a scenario
  * once to count the ordinals and then once more for each ordinal and mode. In production nobody sets a cut and the gate
  * is a counter.
  * The gate also refuses a wire call while the async context holds a transaction (W10, inv E12).
@@ -25,7 +25,8 @@ export interface Chance {
 }
 
 export type PortKind = 'db' | 'http' | 'signer';
-export type CutMode = 'before' | 'after' | 'half_written' | 'half_read';
+/** `stop`: after the call the process is stopped (SIGSTOP) and goes on from there when somebody continues it. */
+export type CutMode = 'before' | 'after' | 'half_written' | 'half_read' | 'stop';
 export interface Cut {
   ordinal: number;
   mode: CutMode;
@@ -93,6 +94,11 @@ export function makeGate(cut?: Cut, onPass?: (ordinal: number, kind: PortKind, n
       if (!armed || (cut.kind ?? kind) !== kind || !name.includes(cut.name ?? '')) return call(null);
       matching += 1;
       if (matching !== cut.ordinal) return call(null);
+      if (cut.mode === 'stop') {
+        const answer = await call(null);
+        process.kill(process.pid, 'SIGSTOP');
+        return answer;
+      }
       if (cut.mode === 'before') dieNow();
       if (cut.mode === 'half_written' || cut.mode === 'half_read') await call({ mode: cut.mode, die: dieNow });
       else await call(null);

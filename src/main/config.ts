@@ -236,12 +236,12 @@ function readInbound(value: string | null, faults: string[]): { name: string; se
 function readCut(value: string | null, faults: string[]): Cut | null {
   if (value === null) return null;
   const match =
-    /^(?:(db|http|signer):)?(?:\/(?:([^/>]+)>)?([^/>]+)\/:)?(\d{1,9}):(before|after|half_written|half_read)$/.exec(
+    /^(?:(db|http|signer):)?(?:\/(?:([^/>]+)>)?([^/>]+)\/:)?(\d{1,9}):(before|after|half_written|half_read|stop)$/.exec(
       value,
     );
   if (match === null) {
     faults.push(
-      `PAYONCE_CUT: got "${value}", expected [db:|http:|signer:][/[after>]name/:]ordinal:before|after|half_written|half_read`,
+      `PAYONCE_CUT: got "${value}", expected [db:|http:|signer:][/[after>]name/:]ordinal:before|after|half_written|half_read|stop`,
     );
     return null;
   }
@@ -256,6 +256,14 @@ function readCut(value: string | null, faults: string[]): Cut | null {
 
 /** By the end of their names, so that a new one cannot be forgotten; inbound sources carry theirs in the value. */
 const SECRET_SETTING = /_(?:SECRET|PASSPHRASE|KEY|TOKEN|INBOUND)$/;
+
+/** One secret of a bank by the name of its variable, for a command that has no file. Told faults hold no secret. */
+export function bankSecret(name: string, environment: Environment = process.env): string | { readonly fault: string } {
+  if (!name.startsWith(BANK_SECRET_PREFIX))
+    return { fault: `expected the name of a variable that begins with ${BANK_SECRET_PREFIX}, and the secret in it` };
+  const secret = environment[name] ?? '';
+  return /^[\x20-\x7E]+$/.test(secret) ? secret : { fault: `${name} is not set, or holds more than one line of ASCII` };
+}
 
 /** Each setting as it stands, without what is secret: passwords in URLs are left out too. */
 export function shownSettings(

@@ -32,29 +32,35 @@ export interface WorkerStarter {
 }
 
 export async function workersOn(databaseUrl: string, chain: ChainFile): Promise<WorkerStarter> {
-  const folder = await mkdtemp(join(tmpdir(), 'payonce-proof-'));
-  const config = join(folder, 'chains.json');
   const amounts = { min: '0.000001', max: '1000000', dayMax: '1000000000', feeFlat: '0', feeBasisPoints: 0 };
-  await writeFile(
-    config,
-    JSON.stringify({
-      chains: [
-        {
-          chainId: String(chain.chainId),
-          nodes: chain.nodes,
-          finality: { tag: 'finalized' },
-          feeCapWei: '1000000000000',
-          gasLimitCap: '1000000',
-          lookEveryMs: 200,
-          resendAfterMs: 1_000,
-          assets: [
-            { code: 'USDT', contract: chain.token, decimals: 6, wallet: chain.wallets[0], withdrawal: amounts },
-            { code: 'COIN', contract: null, decimals: 18 },
-          ],
-        },
-      ],
-    }),
-  );
+  return processesOn(databaseUrl, {
+    chains: [
+      {
+        chainId: String(chain.chainId),
+        nodes: chain.nodes,
+        finality: { tag: 'finalized' },
+        feeCapWei: '1000000000000',
+        gasLimitCap: '1000000',
+        lookEveryMs: 200,
+        resendAfterMs: 1_000,
+        assets: [
+          { code: 'USDT', contract: chain.token, decimals: 6, wallet: chain.wallets[0], withdrawal: amounts },
+          { code: 'COIN', contract: null, decimals: 18 },
+        ],
+      },
+    ],
+  });
+}
+
+/** `file`: the configuration file; `env`: what it names beside it (the secrets of banks). */
+export async function processesOn(
+  databaseUrl: string,
+  file: object,
+  env: Readonly<Record<string, string>> = {},
+): Promise<WorkerStarter> {
+  const folder = await mkdtemp(join(tmpdir(), 'payonce-proof-'));
+  const config = join(folder, 'rails.json');
+  await writeFile(config, JSON.stringify(file));
   const running = new Set<Worker>();
   return {
     start(options = {}) {
@@ -64,6 +70,7 @@ export async function workersOn(databaseUrl: string, chain: ChainFile): Promise<
         {
           env: {
             ...process.env,
+            ...env,
             DATABASE_URL: databaseUrl,
             PAYONCE_CONFIG: config,
             PAYONCE_LOG: 'info',

@@ -46,7 +46,9 @@ export interface WorldOptions {
   fundUnits?: bigint;
   leaseMs?: number;
   /** Absent: withdrawals. */
-  flows?: (chart: Chart) => readonly Flow[];
+  flows?: (chart: Chart, makeId: MakeId) => readonly Flow[];
+  /** Absent: made from chain and contract. */
+  assetId?: string;
   /** Absent: USDT. */
   assetCode?: string;
   feeFlat?: bigint;
@@ -79,14 +81,14 @@ export async function makeWorld(options: WorldOptions): Promise<World> {
     log,
     makeId,
     chart,
-    flows: options.flows?.(chart) ?? [makeWithdrawals(chart)],
+    flows: options.flows?.(chart, makeId) ?? [makeWithdrawals(chart)],
     rails,
     leaseMs: options.leaseMs ?? 30_000,
   });
   const chain = options.chain ?? 'noop';
   const contract = options.contract === undefined ? 'token' : options.contract;
   // CAIP-19, as the configuration makes them.
-  const assetId = contract === null ? `${chain}/slip44:60` : `${chain}/erc20:${contract}`;
+  const assetId = options.assetId ?? (contract === null ? `${chain}/slip44:60` : `${chain}/erc20:${contract}`);
   const coinAssetId = `${chain}/slip44:60`;
   const wallet = options.wallet ?? 'wallet-1';
   const rail = rails[0]?.name ?? 'noop';

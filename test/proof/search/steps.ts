@@ -229,16 +229,9 @@ function absences(rules: Rules, node: Node, effect: Effect, at: number): Step[] 
       const leased = clone(node);
       effectAt(leased, at).holder = OPERATOR;
       const asks = { ...IDLE, e: at, send: effect.outs.length, fresh: effect.late === 0 };
-      return record(rules, leased, asks, OPERATOR, at, 'look', obs).flatMap((asked) => {
-        const row = effectAt(asked, at);
-        const endedByItself = row.st !== 'SEALED' || row.holder !== OPERATOR || row.bel !== effect.bel;
-        const said = endedByItself
-          ? [asked]
-          : record(rules, asked, { ...asks, fresh: row.late === 0 }, OPERATOR, at, 'look', 'operator_absent');
-        return said.map((next) => {
-          if (effectAt(next, at).holder === OPERATOR) effectAt(next, at).holder = 0;
-          return { label: `operators: effect ${at + 1} is absent (asked: ${obs})`, node: next };
-        });
+      return record(rules, leased, asks, OPERATOR, at, 'look', `${obs} operator_absent`).map((next) => {
+        if (effectAt(next, at).holder === OPERATOR) effectAt(next, at).holder = 0;
+        return { label: `operators: effect ${at + 1} is absent (asked: ${obs})`, node: next };
       });
     });
 }

@@ -1,0 +1,284 @@
+/*
+ * Goal: a worker or a provider that stands still and goes on later pays nothing twice. A worker is stopped (SIGSTOP) between
+ * seal and send, and continued after its lease; the provider's server is stopped, our client gives up, and the server goes on
+ * and executes requests of clients that are long gone. Method: real processes on both sides, a real database; the bank's own
+ * books are the judge.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { approve, propose } from '../../src/engine/adjudicate.ts';
+import { advanceOnce } from '../../src/engine/advance.ts';
+import { openCase } from '../../src/engine/cases.ts';
+import { lookAt } from '../../src/engine/look.ts';
+import { createOperator, type Operator } from '../../src/engine/operators.ts';
+import { reopenOnce } from '../../src/engine/reopen.ts';
+import { loadEffects } from '../../src/engine/store.ts';
+import { createTransfers, makeTransfers, readTransfer } from '../../src/flows/transfers/index.ts';
+import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
+import { intentFor } from '../rails/bank-scene.ts';
+import { type BankProcess, bankProcess } from '../support/bank-process.ts';
+import { assertBooksClean } from '../support/books.ts';
+import { processesOn, type Worker, type WorkerStarter } from '../support/processes.ts';
+import { balanceOf, makeWorld, type World } from '../support/world.ts';
+
+const AMOUNT = 12_500n;
+const FUNDS = 1_000_000n;
+const GIVE_UP_MS = 700;
+const LEASE_MS = 2_000;
+const WAIT_MS_MAX = 30_000;
+/** The provider without keys shows a transfer only after a while. */
+const LOOK_LAG_MS = 120_000;
+const ROUNDS = 2;
+type Name = 'generic' | 'unkeyed';
+
+interface Scene {
+  readonly bank: BankProcess;
+  readonly world: World;
+  readonly rail: BankRail;
+  readonly workers: WorkerStarter;
+  take(key: string): Promise<string>;
+}
+
+async function scene(t: TestContext, name: Name): Promise<Scene> {
+  const profile = PROFILES.find((one) => one.name === name) ?? assert.fail(name);
+  const bank = await bankProcess({ profile: name });
+  t.after(() => bank.end());
+  const { asset, payee } = intentFor(profile);
+  const rails: BankRail[] = [];
+  const world = await makeWorld({
+    label: 'stopped',
+    rails: (ports) => {
+      const rail = makeBankRail(
+        {
+          name: 'bank:main',
+          profile,
+          baseUrl: bank.url,
+          account: 'acc_1',
+          credential: { id: 'cred_1', secret: () => bank.secret },
+          deployment: 'proof',
+          capabilities: { resendAfterMs: 0, decideWithinMs: 0 },
+        },
+        { ports, http: { timeoutMs: GIVE_UP_MS } },
+      );
+      rails.push(rail);
+      return rails;
+    },
+    flows: (chart) => [makeTransfers(chart)],
+    chain: 'bank:main',
+    contract: asset.code,
+    assetId: `bank:main/iso4217:${asset.code}`,
+    assetCode: asset.code,
+    decimals: asset.decimals,
+    wallet: 'acc_1',
+    fundUnits: FUNDS,
+  });
+  t.after(() => world.end());
+  const rail = rails[0] ?? assert.fail();
+  t.after(() => rail.close());
+  const workers = await processesOn(
+    world.url,
+    {
+      chains: [],
+      banks: [
+        {
+          name: 'main',
+          profile: name,
+          baseUrl: bank.url,
+          account: 'acc_1',
+          credential: { id: 'cred_1', secretFrom: 'PAYONCE_BANK_PROOF' },
+          answerWithinMs: GIVE_UP_MS,
+          lookEveryMs: 100,
+          resendAfterMs: 100,
+          assets: [
+            {
+              code: asset.code,
+              decimals: asset.decimals,
+              transfer: { min: '1', max: '1000000', dayMax: '100000000', feeFlat: '0', feeBasisPoints: 0 },
+            },
+          ],
+        },
+      ],
+    },
+    { PAYONCE_BANK_PROOF: bank.secret, PAYONCE_DEPLOYMENT: 'proof' },
+  );
+  t.after(() => workers.stopAll());
+  return {
+    bank,
+    world,
+    rail,
+    workers,
+    async take(key) {
+      const read = readTransfer((input) => rail.readPayee(input), {
+        partnerId: world.partnerId,
+        idempotencyKey: key,
+        fingerprint: key,
+        externalId: null,
+        assetId: world.assetId,
+        amount: AMOUNT,
+        ...(payee ?? assert.fail()),
+      });
+      assert.ok(read.ok);
+      const [created] = await createTransfers(world, [read.request]);
+      return created?.outcome === 'created' ? created.id : assert.fail(JSON.stringify(created));
+    },
+  };
+}
+
+async function until(what: string, holds: () => Promise<boolean>, worker?: Worker): Promise<void> {
+  const deadline = Date.now() + WAIT_MS_MAX;
+  while (!(await holds())) {
+    assert.ok(Date.now() < deadline, `${what}; last lines:\n${worker?.lines.slice(-5).join('\n') ?? ''}`);
+    await sleep(50);
+  }
+}
+
+/** `T` in /proc: stopped by a signal. */
+async function isStopped(worker: Worker): Promise<boolean> {
+  const stat = await readFile(`/proc/${worker.process.pid}/stat`, 'utf8').catch(() => '');
+  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+}
+
+async function endInGoodOrder(list: readonly Worker[]): Promise<void> {
+  for (const worker of list) {
+    await until('it works', () => Promise.resolve(worker.lines.some((line) => line.includes('payonce works'))), worker);
+    worker.process.kill('SIGTERM');
+    assert.deepEqual(await worker.gone, { code: 0, signal: null }, worker.lines.slice(-5).join('\n'));
+  }
+}
+
+async function stateOf({ world }: Scene, subject: string): Promise<string | undefined> {
+  const { rows } = await world.pool.query<{ state: string }>(
+    'select state from payonce.effects where subject_id = $1 order by seq desc limit 1',
+    [subject],
+  );
+  return rows[0]?.state;
+}
+
+async function kindsOfCases({ world }: Scene): Promise<string[]> {
+  const { rows } = await world.pool.query<{ kind: string }>(
+    'select distinct kind from payonce.cases where closed_at is null order by kind',
+  );
+  return rows.map((row) => row.kind);
+}
+
+async function pass({ world, rail }: Scene, times = 1): Promise<void> {
+  for (let time = 0; time < times; time += 1) {
+    await world.pool.query(
+      'update payonce.effects set next_at = payonce.now(), lease_until = null where ended_at is null',
+    );
+    await advanceOnce(world.engine, rail);
+  }
+}
+
+test('a worker stopped between seal and send, and continued after its lease, sends nothing any more (case B15, req T1, inv E14)', async (t) => {
+  const one = await scene(t, 'generic');
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const id = await one.take(`round ${round}`);
+    const stopped = one.workers.start({ cut: 'db:/commit seal/:1:stop', leaseMs: LEASE_MS });
+    await until('it stops after the seal', () => isStopped(stopped), stopped);
+    assert.equal(await stateOf(one, id), 'SEALED');
+    assert.equal((await one.bank.paid()).length, round, 'nothing has left');
+    const other = one.workers.start({ leaseMs: LEASE_MS });
+    await until('another worker pays it', async () => (await stateOf(one, id)) === 'SETTLED', other);
+    assert.equal((await one.bank.paid()).length, round + 1);
+    stopped.process.kill('SIGCONT');
+    await sleep(1_000);
+    assert.equal((await one.bank.paid()).length, round + 1, 'the one that was stopped sends nothing');
+    await endInGoodOrder([stopped, other]);
+    const { rows } = await one.world.pool.query<{ sends: bigint; answers: bigint }>(
+      `select sum(send_count) as sends, (select count(*) from payonce.effect_answers where operation = 'send') as answers
+       from payonce.effects where subject_id = $1`,
+      [id],
+    );
+    t.diagnostic(`round ${round}: permissions ${rows[0]?.sends}, answers to sends so far ${rows[0]?.answers}`);
+  }
+  assert.equal(new Set(await one.bank.paid()).size, ROUNDS);
+  await assertBooksClean(one.world.pool);
+});
+
+test('without keys the one that was stopped sends nothing, nor does anybody else: a person decides (req T15)', async (t) => {
+  const one = await scene(t, 'unkeyed');
+  const id = await one.take('only');
+  const stopped = one.workers.start({ cut: 'db:/commit seal/:1:stop', leaseMs: LEASE_MS });
+  await until('it stops after the seal', () => isStopped(stopped), stopped);
+  const other = one.workers.start({ leaseMs: LEASE_MS });
+  await sleep(LEASE_MS * 2);
+  stopped.process.kill('SIGCONT');
+  await sleep(1_000);
+  assert.deepEqual(await one.bank.paid(), []);
+  assert.equal(await stateOf(one, id), 'SEALED');
+  assert.equal((await balanceOf(one.world)).held, AMOUNT);
+  await endInGoodOrder([stopped, other]);
+  await pass(one);
+  assert.deepEqual(await kindsOfCases(one), ['undecided']);
+  await assertBooksClean(one.world.pool);
+});
+
+for (const name of ['generic', 'unkeyed'] as const) {
+  test(`a server that stood still executes requests of clients long gone, and pays once: ${name} (case B2, B10, req T1, T2)`, async (t) => {
+    const one = await scene(t, name);
+    const id = await one.take('only');
+    one.bank.stop();
+    // Our client gives up each time; with keys the same bytes are sent again.
+    await pass(one, 3);
+    assert.equal(await stateOf(one, id), 'SEALED');
+    assert.equal((await balanceOf(one.world)).held, AMOUNT);
+    one.bank.resume();
+    await until('it executes what it was asked', async () => (await one.bank.paid()).length > 0);
+    await one.bank.advance(LOOK_LAG_MS);
+    await until('it settles', async () => {
+      await pass(one);
+      return (await stateOf(one, id)) === 'SETTLED';
+    });
+    assert.equal((await one.bank.paid()).length, 1);
+    const sends = (await one.world.pool.query<{ n: number }>('select max(send_count) as n from payonce.effects'))
+      .rows[0];
+    t.diagnostic(`${name}: ${sends?.n} permissions to send, 1 movement`);
+    assert.equal((sends?.n ?? 0) > 1, name === 'generic');
+    await assertBooksClean(one.world.pool);
+  });
+}
+
+async function operator(world: World, name: string): Promise<Operator> {
+  const made = await world.pool.tx('operator', (tx) =>
+    createOperator(tx, world.makeId, world.ports.chance, name, 'approver', 'test'),
+  );
+  return made.operator;
+}
+
+test('where lateness itself was broken the late payment is on record: open again with its hold, settled, and a case for who was told failed (case B1, B4, req T6, inv E13)', async (t) => {
+  const one = await scene(t, 'generic');
+  const { world, rail } = one;
+  const id = await one.take('only');
+  one.bank.stop();
+  await pass(one);
+  const [ann, bob] = [await operator(world, 'ann'), await operator(world, 'bob')];
+  const { rows } = await world.pool.query<{ id: bigint }>('select id from payonce.effects');
+  const effectId = rows[0]?.id ?? -1n;
+  const caseId = await openCase(world.pool, world.makeId, {
+    kind: 'undecided',
+    severity: 2,
+    subjectKey: `effect:${effectId}`,
+    effectId,
+    summary: 'given by the test',
+  });
+  const { proposalId } = await propose(world.engine, ann, caseId, 'absent', { reason: 'not on the statement' });
+  assert.equal((await approve(world.engine, bob, proposalId)).outcome, 'done');
+  // The server stands still for longer than any lateness: two persons look at its statement again, and there is nothing.
+  await world.pool.query("update payonce.effects set lateness_until = payonce.now() - interval '1 second'");
+  const again = await propose(world.engine, ann, caseId, 'absent', { reason: 'still not there' });
+  assert.equal((await approve(world.engine, bob, again.proposalId)).outcome, 'done');
+  assert.equal(await stateOf(one, id), 'RELEASED');
+  assert.deepEqual(await balanceOf(world), { balance: FUNDS, held: 0n });
+  one.bank.resume();
+  await until('it executes what it was asked long ago', async () => (await one.bank.paid()).length === 1);
+  await lookAt(world.engine, rail, await loadEffects(world.pool, [effectId]));
+  await reopenOnce(world.engine);
+  await pass(one);
+  assert.equal(await stateOf(one, id), 'SETTLED', 'open again with its hold, and settled');
+  assert.ok((await kindsOfCases(one)).includes('told_failed'), (await kindsOfCases(one)).join());
+  assert.deepEqual(await balanceOf(world), { balance: FUNDS - AMOUNT, held: 0n });
+  await assertBooksClean(world.pool);
+});
