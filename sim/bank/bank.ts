@@ -64,6 +64,8 @@ export type Bank = {
     current(): string;
     /** The old secret is refused from now on. Returns the new one. */
     rotate(): string;
+    /** One more good secret of the same account. */
+    issue(): string;
     /** The headers that show a secret (the current one) to this provider. */
     headers(secret?: string): Readonly<Record<string, string>>;
   };

@@ -50,4 +50,53 @@ export interface CliDeps {
   serve(): Promise<void>;
   work(roles: readonly string[]): Promise<void>;
   up(): Promise<void>;
+  /** Throws PO_REQUEST_INVALID that lists every fault; nothing leaves before `run`. */
+  offerProbe(asked: ProbeAsked): Promise<ProbeOffer>;
+}
+
+/** What `payonce probe` was asked for. Secrets are named, never given. */
+export interface ProbeAsked {
+  readonly profile: string;
+  readonly baseUrl: string;
+  readonly account: string;
+  readonly credential: string;
+  readonly secretFrom: string;
+  readonly secondSecretFrom: string | null;
+  readonly encryptionKeyFrom: string | null;
+  readonly currency: string;
+  /** `null`: the profile says it. */
+  readonly decimals: number | null;
+  /** Decimal text. */
+  readonly amount: string;
+  readonly payee: { bankCode: string; accountNumber: string; holderName: string; memo: string };
+  readonly refused: { bankCode: string; accountNumber: string } | null;
+  readonly otherPath: string | null;
+  readonly levers: { clock?: string; drain?: string; topUp?: string; balance?: string; fail?: string };
+  readonly lagWaitMs: number;
+}
+
+/** What would be sent, told before anything is. Amounts are decimal text. */
+export interface ProbeOffer {
+  readonly requestsMax: number;
+  readonly transfersExpected: number;
+  readonly amountEach: string;
+  readonly amountMax: string;
+  readonly notTried: readonly { readonly probe: string; readonly why: string }[];
+  run(onStep: (probe: string, done: number, total: number) => void): Promise<ProbeTold>;
+}
+
+export interface ProbeTold {
+  readonly profile: string;
+  readonly started: boolean;
+  readonly ok: boolean;
+  readonly requestsSent: number;
+  readonly transfersSeen: number;
+  readonly rows: readonly {
+    readonly probe: string;
+    readonly declared: string;
+    readonly cite: string | null;
+    readonly observed: string;
+    readonly verdict: 'agrees' | 'promises_more' | 'promises_less' | 'not_tried';
+    readonly answers: readonly object[];
+  }[];
 }

@@ -18,6 +18,7 @@ import { addEffectCommands } from './effect-commands.ts';
 import { tellFault } from './faults.ts';
 import { EXIT, toJsonText } from './output.ts';
 import { addPeopleCommands } from './people-commands.ts';
+import { addProbeCommand } from './probe-command.ts';
 import { addRunCommands } from './run-commands.ts';
 
 export type { CliDeps } from './deps.ts';
@@ -50,6 +51,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addEffectCommands(program, bind, deps);
   addControlCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);
+  addProbeCommand(program, bind, deps);
   program.addHelpText(
     'after',
     `

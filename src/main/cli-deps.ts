@@ -167,4 +167,5 @@ export const cliDeps: CliDeps = {
       ROLES.filter((role) => roles.includes(role)),
     ),
   up: async () => (await import('./up.ts')).up(readConfig()),
+  offerProbe: async (asked) => (await import('./probe.ts')).offerProbe(asked),
 };
