@@ -461,6 +461,7 @@ create table payonce.effects (
 ) with (fillfactor=60);
 CREATE INDEX effects_contradicted ON payonce.effects USING btree (rail, partner_id) WHERE (contradicted_at IS NOT NULL);
 CREATE UNIQUE INDEX effects_identity ON payonce.effects USING btree (identity) WHERE (identity IS NOT NULL);
+CREATE INDEX effects_keyed ON payonce.effects USING btree (rail, sealed_at) WHERE (expect ? 'key'::text);
 CREATE UNIQUE INDEX effects_lane ON payonce.effects USING btree (lane) WHERE ((lane IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'SEALED'::text])));
 CREATE UNIQUE INDEX effects_nonce ON payonce.effects USING btree (rail, signer, nonce) WHERE (nonce IS NOT NULL);
 CREATE UNIQUE INDEX effects_one_live ON payonce.effects USING btree (subject_type, subject_id) WHERE (state <> 'RELEASED'::text);
@@ -634,13 +635,17 @@ create table payonce.payees_flagged (
   partner_id text not null,
   bank_code text not null,
   account_number text not null,
-  transfer_id text not null,
+  transfer_id text,
   reason text,
   flagged_at timestamp with time zone not null default payonce.now(),
+  batch_id text,
+  line integer,
   constraint payees_flagged_pkey PRIMARY KEY (return_id),
+  constraint payees_flagged_line FOREIGN KEY (batch_id, line) REFERENCES payonce.transfer_batch_lines(batch_id, line),
   constraint payees_flagged_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
   constraint payees_flagged_return_id_fkey FOREIGN KEY (return_id) REFERENCES payonce.returns(id),
-  constraint payees_flagged_transfer_id_fkey FOREIGN KEY (transfer_id) REFERENCES payonce.transfers(id)
+  constraint payees_flagged_transfer_id_fkey FOREIGN KEY (transfer_id) REFERENCES payonce.transfers(id),
+  constraint payees_flagged_by CHECK (((transfer_id IS NULL) = ((batch_id IS NOT NULL) AND (line IS NOT NULL))))
 );
 CREATE INDEX payees_flagged_payee ON payonce.payees_flagged USING btree (partner_id, bank_code, account_number);
 CREATE TRIGGER payees_flagged_append_only BEFORE DELETE OR UPDATE ON payonce.payees_flagged FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
@@ -695,6 +700,22 @@ create table payonce.rails (
   constraint rails_check CHECK (((seals_stopped_at IS NULL) = (seals_stopped_reason IS NULL)))
 );
 
+create table payonce.reconcile_reports (
+  id bigint not null generated always as identity,
+  rail text not null,
+  from_day date not null,
+  to_day date not null,
+  findings integer not null,
+  report jsonb not null,
+  made_at timestamp with time zone not null default payonce.now(),
+  constraint reconcile_reports_pkey PRIMARY KEY (id),
+  constraint reconcile_reports_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint reconcile_reports_findings_check CHECK ((findings >= 0))
+);
+CREATE INDEX reconcile_reports_rail ON payonce.reconcile_reports USING btree (rail, id);
+CREATE TRIGGER reconcile_reports_append_only BEFORE DELETE OR UPDATE ON payonce.reconcile_reports FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER reconcile_reports_no_truncate BEFORE TRUNCATE ON payonce.reconcile_reports FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.returns (
   id text not null,
   effect_id bigint not null,
@@ -703,6 +724,7 @@ create table payonce.returns (
   fee numeric(78,0) not null default 0,
   at timestamp with time zone not null default payonce.now(),
   reason text,
+  line_ref text,
   constraint returns_pkey PRIMARY KEY (id),
   constraint returns_once UNIQUE (effect_id, provider_return_id),
   constraint returns_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
@@ -757,6 +779,92 @@ create table payonce.signers (
 CREATE TRIGGER signers_guard BEFORE DELETE OR UPDATE ON payonce.signers FOR EACH ROW EXECUTE FUNCTION payonce.signers_guard();
 CREATE TRIGGER signers_no_truncate BEFORE TRUNCATE ON payonce.signers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.statement_files (
+  sha256 text not null,
+  rail text not null,
+  name text not null,
+  format text not null,
+  imported_by text not null,
+  imported_at timestamp with time zone not null default payonce.now(),
+  constraint statement_files_pkey PRIMARY KEY (sha256),
+  constraint statement_files_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint statement_files_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+CREATE TRIGGER statement_files_append_only BEFORE DELETE OR UPDATE ON payonce.statement_files FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_files_no_truncate BEFORE TRUNCATE ON payonce.statement_files FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.statement_lines (
+  id bigint not null generated always as identity,
+  rail text not null,
+  line_key text not null,
+  asset_id text not null,
+  direction text not null,
+  amount numeric(78,0) not null,
+  booked_on date not null,
+  value_on date,
+  own_reference text,
+  refs text[] not null,
+  counterparty_name text,
+  counterparty_account text,
+  remittance text,
+  is_reversal boolean not null,
+  is_charge boolean not null,
+  return_reason text,
+  constraint statement_lines_pkey PRIMARY KEY (id),
+  constraint statement_lines_once UNIQUE (rail, line_key),
+  constraint statement_lines_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint statement_lines_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint statement_lines_amount_check CHECK ((amount > (0)::numeric)),
+  constraint statement_lines_direction_check CHECK ((direction = ANY (ARRAY['out'::text, 'in'::text])))
+);
+CREATE INDEX statement_lines_booked ON payonce.statement_lines USING btree (rail, booked_on, id);
+CREATE INDEX statement_lines_refs ON payonce.statement_lines USING gin (refs);
+CREATE TRIGGER statement_lines_append_only BEFORE DELETE OR UPDATE ON payonce.statement_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_lines_no_truncate BEFORE TRUNCATE ON payonce.statement_lines FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.statement_places (
+  statement_id bigint not null,
+  ordinal integer not null,
+  line_id bigint not null,
+  place text not null,
+  constraint statement_places_pkey PRIMARY KEY (statement_id, ordinal),
+  constraint statement_places_once UNIQUE (statement_id, line_id),
+  constraint statement_places_line_id_fkey FOREIGN KEY (line_id) REFERENCES payonce.statement_lines(id),
+  constraint statement_places_statement_id_fkey FOREIGN KEY (statement_id) REFERENCES payonce.statements(id),
+  constraint statement_places_ordinal_check CHECK ((ordinal >= 1))
+);
+CREATE INDEX statement_places_line ON payonce.statement_places USING btree (line_id);
+CREATE TRIGGER statement_places_append_only BEFORE DELETE OR UPDATE ON payonce.statement_places FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_places_no_truncate BEFORE TRUNCATE ON payonce.statement_places FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.statements (
+  id bigint not null generated always as identity,
+  file_sha256 text not null,
+  "position" integer not null,
+  rail text not null,
+  account text not null,
+  asset_id text not null,
+  name text,
+  sequence bigint,
+  from_day date not null,
+  to_day date not null,
+  opening numeric(78,0),
+  closing numeric(78,0),
+  moved numeric(78,0) not null,
+  constraint statements_pkey PRIMARY KEY (id),
+  constraint statements_position UNIQUE (file_sha256, "position"),
+  constraint statements_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint statements_file_sha256_fkey FOREIGN KEY (file_sha256) REFERENCES payonce.statement_files(sha256),
+  constraint statements_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint statements_add_up CHECK (((opening IS NULL) OR ((opening + moved) = closing))),
+  constraint statements_balances_whole CHECK (((opening IS NULL) = (closing IS NULL))),
+  constraint statements_check CHECK ((to_day >= from_day)),
+  constraint statements_position_check CHECK (("position" >= 1))
+);
+CREATE INDEX statements_rail ON payonce.statements USING btree (rail, from_day, to_day);
+CREATE TRIGGER statements_append_only BEFORE DELETE OR UPDATE ON payonce.statements FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statements_no_truncate BEFORE TRUNCATE ON payonce.statements FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.subjects (
   type text not null,
   id text not null,
@@ -773,6 +881,102 @@ create table payonce.subjects (
 ) with (fillfactor=80);
 CREATE TRIGGER subjects_guard BEFORE DELETE OR UPDATE ON payonce.subjects FOR EACH ROW EXECUTE FUNCTION payonce.subjects_guard();
 CREATE TRIGGER subjects_no_truncate BEFORE TRUNCATE ON payonce.subjects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.transfer_batch_fates (
+  batch_id text not null,
+  line integer not null,
+  seq integer not null,
+  fate text not null,
+  object_id text,
+  detail text not null,
+  at timestamp with time zone not null default payonce.now(),
+  constraint transfer_batch_fates_pkey PRIMARY KEY (batch_id, line, seq),
+  constraint transfer_batch_fates_batch_id_line_fkey FOREIGN KEY (batch_id, line) REFERENCES payonce.transfer_batch_lines(batch_id, line),
+  constraint transfer_batch_fates_check CHECK (((seq = 1) OR (fate <> 'unknown'::text))),
+  constraint transfer_batch_fates_fate_check CHECK ((fate = ANY (ARRAY['paid'::text, 'not_paid'::text, 'unknown'::text]))),
+  constraint transfer_batch_fates_seq_check CHECK ((seq = ANY (ARRAY[1, 2])))
+);
+CREATE TRIGGER transfer_batch_fates_append_only BEFORE DELETE OR UPDATE ON payonce.transfer_batch_fates FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER transfer_batch_fates_guard BEFORE INSERT ON payonce.transfer_batch_fates FOR EACH ROW EXECUTE FUNCTION payonce.transfer_batch_fates_guard();
+CREATE TRIGGER transfer_batch_fates_no_truncate BEFORE TRUNCATE ON payonce.transfer_batch_fates FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.transfer_batch_faults (
+  batch_id text not null,
+  n integer not null,
+  line integer not null,
+  column_name text not null,
+  column_number integer,
+  got text not null,
+  expected text not null,
+  constraint transfer_batch_faults_pkey PRIMARY KEY (batch_id, n),
+  constraint transfer_batch_faults_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES payonce.transfer_batches(id),
+  constraint transfer_batch_faults_column_number_check CHECK ((column_number >= 1)),
+  constraint transfer_batch_faults_line_check CHECK ((line >= 1)),
+  constraint transfer_batch_faults_n_check CHECK ((n >= 1))
+);
+CREATE TRIGGER transfer_batch_faults_append_only BEFORE DELETE OR UPDATE ON payonce.transfer_batch_faults FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER transfer_batch_faults_no_truncate BEFORE TRUNCATE ON payonce.transfer_batch_faults FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.transfer_batch_lines (
+  batch_id text not null,
+  line integer not null,
+  ref text not null,
+  partner_id text not null,
+  external_id text,
+  amount numeric(78,0) not null,
+  fee numeric(78,0),
+  bank_code text not null,
+  account_number text not null,
+  holder_name text not null,
+  holder_name_nfc text not null,
+  memo text not null,
+  freed_at timestamp with time zone,
+  constraint transfer_batch_lines_pkey PRIMARY KEY (batch_id, line),
+  constraint transfer_batch_lines_ref UNIQUE (batch_id, ref),
+  constraint transfer_batch_lines_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES payonce.transfer_batches(id),
+  constraint transfer_batch_lines_amount_check CHECK ((amount > (0)::numeric)),
+  constraint transfer_batch_lines_fee_check CHECK ((fee >= (0)::numeric)),
+  constraint transfer_batch_lines_holder_name_nfc_check CHECK ((holder_name_nfc IS NFC NORMALIZED)),
+  constraint transfer_batch_lines_line_check CHECK ((line >= 1))
+);
+CREATE UNIQUE INDEX transfer_batch_lines_external_id ON payonce.transfer_batch_lines USING btree (partner_id, external_id) WHERE ((external_id IS NOT NULL) AND (fee IS NOT NULL) AND (freed_at IS NULL));
+CREATE INDEX transfer_batch_lines_payee ON payonce.transfer_batch_lines USING btree (partner_id, bank_code, account_number, amount) WHERE (external_id IS NULL);
+CREATE TRIGGER transfer_batch_lines_kept BEFORE DELETE OR UPDATE ON payonce.transfer_batch_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change_but_mark('freed_at');
+CREATE TRIGGER transfer_batch_lines_no_truncate BEFORE TRUNCATE ON payonce.transfer_batch_lines FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.transfer_batches (
+  id text not null,
+  partner_id text not null,
+  idempotency_key text not null,
+  file_sha256 text not null,
+  format text not null,
+  pays_as text not null,
+  asset_id text not null,
+  amount numeric(78,0) not null,
+  fee numeric(78,0),
+  requested_at timestamp with time zone not null default payonce.now(),
+  day date,
+  taken_at timestamp with time zone,
+  subject_type text not null default 'transfer_batch'::text,
+  constraint transfer_batches_pkey PRIMARY KEY (id),
+  constraint transfer_batches_key UNIQUE (partner_id, idempotency_key),
+  constraint transfer_batches_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint transfer_batches_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint transfer_batches_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint transfer_batches_amount_check CHECK ((amount > (0)::numeric)),
+  constraint transfer_batches_check CHECK (((pays_as = 'batch'::text) = (fee IS NOT NULL))),
+  constraint transfer_batches_check1 CHECK (((pays_as = 'batch'::text) = (day IS NOT NULL))),
+  constraint transfer_batches_fee_check CHECK ((fee >= (0)::numeric)),
+  constraint transfer_batches_file_sha256_check CHECK ((file_sha256 ~ '^[0-9a-f]{64}$'::text)),
+  constraint transfer_batches_format_check CHECK ((format = ANY (ARRAY['csv'::text, 'json'::text]))),
+  constraint transfer_batches_pays_as_check CHECK ((pays_as = ANY (ARRAY['transfers'::text, 'batch'::text]))),
+  constraint transfer_batches_subject_type_check CHECK ((subject_type = 'transfer_batch'::text))
+);
+CREATE INDEX transfer_batches_file ON payonce.transfer_batches USING btree (partner_id, file_sha256);
+CREATE INDEX transfer_batches_list ON payonce.transfer_batches USING btree (partner_id, requested_at DESC, id DESC);
+CREATE INDEX transfer_batches_open ON payonce.transfer_batches USING btree (requested_at, id) WHERE ((pays_as = 'transfers'::text) AND (taken_at IS NULL));
+CREATE TRIGGER transfer_batches_kept BEFORE DELETE OR UPDATE ON payonce.transfer_batches FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change_but_mark('taken_at');
+CREATE TRIGGER transfer_batches_no_truncate BEFORE TRUNCATE ON payonce.transfer_batches FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.transfers (
   id text not null,
@@ -919,22 +1123,22 @@ UNION ALL
           WHERE c.effect_id = e.id AND c.kind = 'contradiction'::text));
 
 create view payonce.broken_e15 as
- SELECT e15_of_withdrawals.subject,
-    e15_of_withdrawals.detail
-   FROM payonce.e15_of_withdrawals
+ SELECT e15_without_batches.subject,
+    e15_without_batches.detail
+   FROM payonce.e15_without_batches
 UNION ALL
- SELECT 'transfer '::text || t.id AS subject,
-    (('key '::text || t.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
-   FROM payonce.transfers t
-     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = t.partner_id AND k.key = t.idempotency_key
-  WHERE k.resource_id IS DISTINCT FROM t.id
+ SELECT 'batch '::text || b.id AS subject,
+    (('key '::text || b.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.transfer_batches b
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = b.partner_id AND k.key = b.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM b.id
 UNION ALL
  SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
-    ('names transfer '::text || k.resource_id) || ', which does not exist'::text AS detail
+    ('names batch '::text || k.resource_id) || ', which does not exist'::text AS detail
    FROM payonce.idempotency_keys k
-  WHERE k.resource_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.transfers t
-          WHERE t.id = k.resource_id));
+  WHERE k.resource_type = 'transfer_batch'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.transfer_batches b
+          WHERE b.id = k.resource_id));
 
 create view payonce.broken_e16 as
  SELECT 'lane '::text || lane AS subject,
@@ -945,33 +1149,43 @@ create view payonce.broken_e16 as
  HAVING count(*) > 1;
 
 create view payonce.broken_e17 as
- SELECT e17_amounts.subject,
-    e17_amounts.detail
-   FROM payonce.e17_amounts
+ SELECT e17_without_batches.subject,
+    e17_without_batches.detail
+   FROM payonce.e17_without_batches
 UNION ALL
- SELECT 'return '::text || r.id AS subject,
-    ('of '::text || r.amount) || ' is not booked'::text AS detail
+ SELECT (('effect '::text || r.effect_id) || ' line '::text) || COALESCE(r.line_ref, '(none)'::text) AS subject,
+    (('got back '::text || sum(r.amount)) || ' of '::text) || COALESCE(min(l.amount), 0::numeric) AS detail
    FROM payonce.returns r
-  WHERE r.amount > r.fee AND NOT (EXISTS ( SELECT 1
-           FROM payonce.postings p
-          WHERE p.idem_key = ('RETURN:'::text || r.id)));
+     JOIN payonce.effects e ON e.id = r.effect_id AND e.subject_type = 'transfer_batch'::text
+     LEFT JOIN payonce.transfer_batch_lines l ON l.batch_id = e.subject_id AND l.ref = r.line_ref AND (EXISTS ( SELECT 1
+           FROM payonce.transfer_batch_fates f
+          WHERE f.batch_id = l.batch_id AND f.line = l.line AND f.fate = 'paid'::text))
+  GROUP BY r.effect_id, r.line_ref
+ HAVING sum(r.amount) > COALESCE(min(l.amount), 0::numeric);
 
 create view payonce.broken_e3 as
- SELECT e3_of_withdrawals.subject,
-    e3_of_withdrawals.detail
-   FROM payonce.e3_of_withdrawals
+ SELECT e3_without_batches.subject,
+    e3_without_batches.detail
+   FROM payonce.e3_without_batches
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
     ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
    FROM payonce.effects e
-     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
      LEFT JOIN ( SELECT postings.effect_id,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'TRF_CONFIRM:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'TRB_CONFIRM:%'::text) AS booked,
             count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
            FROM payonce.postings
           WHERE postings.effect_id IS NOT NULL
           GROUP BY postings.effect_id) b ON b.effect_id = e.id
-  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
+  WHERE e.subject_type = 'transfer_batch'::text AND ((COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text)
+UNION ALL
+ SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
+    'is of a settled batch and has no fate'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = e.subject_id
+  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.transfer_batch_fates f
+          WHERE f.batch_id = l.batch_id AND f.line = l.line));
 
 create view payonce.broken_e5 as
  SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
@@ -1162,6 +1376,295 @@ create view payonce.broken_l5 as
             p.effect_id,
             split_part(p.idem_key, ':'::text, 1) AS kind,
             split_part(p.idem_key, ':'::text, 2) AS name,
+            split_part(p.idem_key, ':'::text, 3) AS line,
+            min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            min(a.partner_id) AS partner_id,
+            COALESCE(sum(e.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+           FROM payonce.postings p
+             JOIN payonce.ledger_entries e ON e.posting_id = p.id
+             JOIN payonce.accounts a ON a.id = e.account_id
+          WHERE p.idem_key ~ '^TRB_(CONFIRM|LINE):'::text
+          GROUP BY p.id
+        ), sums AS (
+         SELECT l.batch_id,
+            COALESCE(sum(l.amount) FILTER (WHERE f.fate = 'paid'::text), 0::numeric) AS paid,
+            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate <> 'not_paid'::text), 0::numeric) AS taken,
+            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate = 'unknown'::text), 0::numeric) AS unknown
+           FROM payonce.transfer_batch_lines l
+             JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 1
+          GROUP BY l.batch_id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN b.id IS NULL THEN 'names no batch'::text
+                    WHEN e.id IS NULL THEN 'belongs to no effect of this batch'::text
+                    WHEN n.asset_id <> b.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || b.asset_id
+                    WHEN n.partner_id IS DISTINCT FROM b.partner_id OR n.partner <> (- s.taken) OR n.custody <> s.paid OR n.suspense <> s.unknown THEN (((((('books '::text || n.partner) || ' for '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (- COALESCE(s.taken, 0::numeric))) || ' for '::text) || b.partner_id
+                    ELSE NULL::text
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.transfer_batches b ON b.id = n.name
+             LEFT JOIN sums s ON s.batch_id = b.id
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id
+          WHERE n.kind = 'TRB_CONFIRM'::text
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN l.line IS NULL THEN 'names no line'::text
+                    WHEN f.fate IS NULL THEN 'decides a line that nobody decided'::text
+                    WHEN n.suspense <> (- (l.amount + l.fee)) OR n.custody <>
+                    CASE f.fate
+                        WHEN 'paid'::text THEN l.amount
+                        ELSE 0::numeric
+                    END OR n.partner <>
+                    CASE f.fate
+                        WHEN 'paid'::text THEN 0::numeric
+                        ELSE l.amount + l.fee
+                    END THEN (('takes '::text || (- n.suspense)) || ' out of suspense, not '::text) || (l.amount + l.fee)
+                    ELSE NULL::text
+                END AS "case"
+           FROM lines n
+             LEFT JOIN payonce.transfer_batch_lines l ON l.batch_id = n.name AND l.line::text = n.line
+             LEFT JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 2
+          WHERE n.kind = 'TRB_LINE'::text
+        )
+ SELECT l5_without_batches.subject,
+    l5_without_batches.detail
+   FROM payonce.l5_without_batches
+  WHERE l5_without_batches.subject !~ '^posting TRB_(CONFIRM|LINE):.'::text
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL
+UNION ALL
+ SELECT (('batch '::text || f.batch_id) || ' line '::text) || f.line AS subject,
+    'was decided, and nothing is booked'::text AS detail
+   FROM payonce.transfer_batch_fates f
+  WHERE f.seq = 2 AND NOT (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
+
+create view payonce.broken_l6 as
+ SELECT l6_without_batches.subject,
+    l6_without_batches.detail
+   FROM payonce.l6_without_batches
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'pays a batch and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfer_batches b ON e.subject_type = 'transfer_batch'::text AND b.id = e.subject_id
+     CROSS JOIN LATERAL ( SELECT sum(l_1.amount) AS amount,
+            sum(l_1.fee) AS fee
+           FROM payonce.transfer_batch_lines l_1
+          WHERE l_1.batch_id = b.id) l
+     LEFT JOIN payonce.holds h ON h.key = e.hold_key
+  WHERE h.amount IS DISTINCT FROM (l.amount + l.fee) OR e.amount <> l.amount OR b.amount <> l.amount OR b.fee <> l.fee;
+
+create view payonce.broken_l7 as
+ SELECT 'table '::text || w.guarded AS subject,
+    'has lost its trigger '::text || w.guard AS detail
+   FROM ( VALUES ('ledger_entries'::text,'ledger_entries_append_only'::text), ('ledger_entries'::text,'ledger_entries_no_truncate'::text), ('ledger_entries'::text,'ledger_entries_whole'::text), ('postings'::text,'postings_append_only'::text), ('postings'::text,'postings_no_truncate'::text)) w(guarded, guard)
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM pg_trigger t
+          WHERE t.tgrelid = to_regclass('payonce.'::text || w.guarded)::oid AND t.tgname = w.guard))
+UNION ALL
+ SELECT 'table '::text || c.relname::text AS subject,
+    ('its trigger '::text || t.tgname::text) || ' is switched off'::text AS detail
+   FROM pg_trigger t
+     JOIN pg_class c ON c.oid = t.tgrelid
+  WHERE c.relnamespace = 'payonce'::regnamespace::oid AND (t.tgenabled <> ALL (ARRAY['O'::"char", 'A'::"char"]));
+
+create view payonce.broken_l8 as
+ SELECT 'posting '::text || p.idem_key AS subject,
+    'is a reversal that names no original'::text AS detail
+   FROM payonce.postings p
+  WHERE p.idem_key ~ '^(DEP_REVERSAL|UNWOUND):'::text AND p.reverses IS NULL
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    ('reverses '::text || o.idem_key) ||
+        CASE
+            WHEN o.reverses IS NOT NULL THEN ', itself a reversal'::text
+            WHEN r.id <= o.id THEN ', which came later'::text
+            ELSE ', which was reversed before'::text
+        END AS detail
+   FROM payonce.postings r
+     JOIN payonce.postings o ON o.id = r.reverses
+  WHERE o.reverses IS NOT NULL OR r.id <= o.id OR (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.reverses = o.id AND p.id < r.id))
+UNION ALL
+ SELECT 'posting '::text || r.idem_key AS subject,
+    (('does not give account '::text || l.account_id) || ' back its '::text) || (- l.amount) AS detail
+   FROM payonce.postings r
+     JOIN payonce.ledger_entries l ON l.posting_id = r.reverses AND l.amount < 0::numeric
+     LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
+  WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
+
+create view payonce.broken_n1 as
+ SELECT n1_without_batches.subject,
+    n1_without_batches.detail
+   FROM payonce.n1_without_batches
+UNION ALL
+ SELECT 'batch '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.finished'::text))
+UNION ALL
+ SELECT 'batch '::text || e.subject_id AS subject,
+    'had a line come back and no event says so'::text AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  WHERE e.subject_type = 'transfer_batch'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.returned'::text));
+
+create view payonce.broken_n2 as
+ SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
+    (((('has '::text || COALESCE(e.events, 0::bigint)) || ' events up to '::text) || COALESCE(e.last, 0::bigint)) || ', its counter says '::text) || s.event_seq AS detail
+   FROM payonce.subjects s
+     LEFT JOIN ( SELECT events.subject_type,
+            events.subject_id,
+            count(*) AS events,
+            min(events.sequence) AS first,
+            max(events.sequence) AS last
+           FROM payonce.events
+          GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
+  WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
+
+create view payonce.broken_v2 as
+ SELECT v2_without_batches.subject,
+    v2_without_batches.detail
+   FROM payonce.v2_without_batches
+UNION ALL
+ SELECT 'batch '::text || b.id AS subject,
+    'has no effect'::text AS detail
+   FROM payonce.transfer_batches b
+  WHERE b.pays_as = 'batch'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id))
+UNION ALL
+ SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
+    'is taken, and its key has no answer'::text AS detail
+   FROM payonce.transfer_batches b
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = b.id
+  WHERE b.pays_as = 'transfers'::text AND b.taken_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.idempotency_keys k
+          WHERE k.partner_id = l.partner_id AND k.key = l.ref));
+
+create view payonce.e15_of_withdrawals as
+ SELECT 'withdrawal '::text || w.id AS subject,
+    (('key '::text || w.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.withdrawals w
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = w.partner_id AND k.key = w.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM w.id
+UNION ALL
+ SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
+    ('names withdrawal '::text || k.resource_id) || ', which does not exist'::text AS detail
+   FROM payonce.idempotency_keys k
+  WHERE k.resource_type = 'withdrawal'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.withdrawals w
+          WHERE w.id = k.resource_id));
+
+create view payonce.e15_without_batches as
+ SELECT e15_of_withdrawals.subject,
+    e15_of_withdrawals.detail
+   FROM payonce.e15_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || t.id AS subject,
+    (('key '::text || t.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
+   FROM payonce.transfers t
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = t.partner_id AND k.key = t.idempotency_key
+  WHERE k.resource_id IS DISTINCT FROM t.id
+UNION ALL
+ SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
+    ('names transfer '::text || k.resource_id) || ', which does not exist'::text AS detail
+   FROM payonce.idempotency_keys k
+  WHERE k.resource_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.transfers t
+          WHERE t.id = k.resource_id));
+
+create view payonce.e17_amounts as
+ SELECT 'effect '::text || e.id AS subject,
+    (('sent '::text || e.amount) || ' and got back '::text) || sum(r.amount) AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  GROUP BY e.id, e.amount
+ HAVING sum(r.amount) > e.amount;
+
+create view payonce.e17_without_batches as
+ SELECT e17_amounts.subject,
+    e17_amounts.detail
+   FROM payonce.e17_amounts
+UNION ALL
+ SELECT 'return '::text || r.id AS subject,
+    ('of '::text || r.amount) || ' is not booked'::text AS detail
+   FROM payonce.returns r
+  WHERE r.amount > r.fee AND NOT (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.idem_key = ('RETURN:'::text || r.id)));
+
+create view payonce.e3_of_withdrawals as
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
+     LEFT JOIN ( SELECT postings.effect_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'WDR_CONFIRM:%'::text OR postings.idem_key ~~ 'WDR_MOVE:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings
+          WHERE postings.effect_id IS NOT NULL
+          GROUP BY postings.effect_id) b ON b.effect_id = e.id
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
+UNION ALL
+ SELECT 'effect '::text || c.effect_id AS subject,
+    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
+   FROM payonce.effect_holds c
+     LEFT JOIN payonce.holds h ON h.key = c.hold_key
+  WHERE c.state = 'SETTLED'::text AND h.state IS DISTINCT FROM 'posted'::text OR c.state = 'RELEASED'::text AND h.state IS DISTINCT FROM 'voided'::text;
+
+create view payonce.e3_without_batches as
+ SELECT e3_of_withdrawals.subject,
+    e3_of_withdrawals.detail
+   FROM payonce.e3_of_withdrawals
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
+     LEFT JOIN ( SELECT postings.effect_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'TRF_CONFIRM:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings
+          WHERE postings.effect_id IS NOT NULL
+          GROUP BY postings.effect_id) b ON b.effect_id = e.id
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
+
+create view payonce.effect_holds as
+ SELECT id AS effect_id,
+    state,
+    subject_type,
+    subject_id,
+    amount,
+        CASE
+            WHEN reopens = 0 THEN hold_key
+            ELSE (hold_key || ':reopened:'::text) || reopens
+        END AS hold_key
+   FROM payonce.effects e
+  WHERE hold_key IS NOT NULL;
+
+create view payonce.l5_without_batches as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
             min(e.asset_id) AS asset_id,
             count(DISTINCT e.asset_id) AS assets,
             min(a.partner_id) AS partner_id,
@@ -1205,157 +1708,6 @@ UNION ALL
     judged.fault AS detail
    FROM judged
   WHERE judged.fault IS NOT NULL;
-
-create view payonce.broken_l6 as
- SELECT l6_of_withdrawals.subject,
-    l6_of_withdrawals.detail
-   FROM payonce.l6_of_withdrawals
-UNION ALL
- SELECT 'effect '::text || e.id AS subject,
-    'pays a transfer and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
-   FROM payonce.effects e
-     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
-     LEFT JOIN payonce.holds h ON h.key = e.hold_key
-  WHERE h.amount IS DISTINCT FROM (t.amount + t.fee);
-
-create view payonce.broken_l7 as
- SELECT 'table '::text || w.guarded AS subject,
-    'has lost its trigger '::text || w.guard AS detail
-   FROM ( VALUES ('ledger_entries'::text,'ledger_entries_append_only'::text), ('ledger_entries'::text,'ledger_entries_no_truncate'::text), ('ledger_entries'::text,'ledger_entries_whole'::text), ('postings'::text,'postings_append_only'::text), ('postings'::text,'postings_no_truncate'::text)) w(guarded, guard)
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM pg_trigger t
-          WHERE t.tgrelid = to_regclass('payonce.'::text || w.guarded)::oid AND t.tgname = w.guard))
-UNION ALL
- SELECT 'table '::text || c.relname::text AS subject,
-    ('its trigger '::text || t.tgname::text) || ' is switched off'::text AS detail
-   FROM pg_trigger t
-     JOIN pg_class c ON c.oid = t.tgrelid
-  WHERE c.relnamespace = 'payonce'::regnamespace::oid AND (t.tgenabled <> ALL (ARRAY['O'::"char", 'A'::"char"]));
-
-create view payonce.broken_l8 as
- SELECT 'posting '::text || p.idem_key AS subject,
-    'is a reversal that names no original'::text AS detail
-   FROM payonce.postings p
-  WHERE p.idem_key ~ '^(DEP_REVERSAL|UNWOUND):'::text AND p.reverses IS NULL
-UNION ALL
- SELECT 'posting '::text || r.idem_key AS subject,
-    ('reverses '::text || o.idem_key) ||
-        CASE
-            WHEN o.reverses IS NOT NULL THEN ', itself a reversal'::text
-            WHEN r.id <= o.id THEN ', which came later'::text
-            ELSE ', which was reversed before'::text
-        END AS detail
-   FROM payonce.postings r
-     JOIN payonce.postings o ON o.id = r.reverses
-  WHERE o.reverses IS NOT NULL OR r.id <= o.id OR (EXISTS ( SELECT 1
-           FROM payonce.postings p
-          WHERE p.reverses = o.id AND p.id < r.id))
-UNION ALL
- SELECT 'posting '::text || r.idem_key AS subject,
-    (('does not give account '::text || l.account_id) || ' back its '::text) || (- l.amount) AS detail
-   FROM payonce.postings r
-     JOIN payonce.ledger_entries l ON l.posting_id = r.reverses AND l.amount < 0::numeric
-     LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
-  WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
-
-create view payonce.broken_n1 as
- SELECT n1_of_withdrawals.subject,
-    n1_of_withdrawals.detail
-   FROM payonce.n1_of_withdrawals
-UNION ALL
- SELECT 'transfer '::text || e.subject_id AS subject,
-    'is settled and no event says so'::text AS detail
-   FROM payonce.effects e
-  WHERE e.subject_type = 'transfer'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.events v
-          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.confirmed'::text))
-UNION ALL
- SELECT 'transfer '::text || e.subject_id AS subject,
-    'came back and no event says so'::text AS detail
-   FROM payonce.returns r
-     JOIN payonce.effects e ON e.id = r.effect_id
-  WHERE e.subject_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.events v
-          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.returned'::text));
-
-create view payonce.broken_n2 as
- SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
-    (((('has '::text || COALESCE(e.events, 0::bigint)) || ' events up to '::text) || COALESCE(e.last, 0::bigint)) || ', its counter says '::text) || s.event_seq AS detail
-   FROM payonce.subjects s
-     LEFT JOIN ( SELECT events.subject_type,
-            events.subject_id,
-            count(*) AS events,
-            min(events.sequence) AS first,
-            max(events.sequence) AS last
-           FROM payonce.events
-          GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
-  WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
-
-create view payonce.broken_v2 as
- SELECT v2_of_withdrawals.subject,
-    v2_of_withdrawals.detail
-   FROM payonce.v2_of_withdrawals
-UNION ALL
- SELECT 'transfer '::text || t.id AS subject,
-    'has no effect'::text AS detail
-   FROM payonce.transfers t
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM payonce.effects e
-          WHERE e.subject_type = 'transfer'::text AND e.subject_id = t.id));
-
-create view payonce.e15_of_withdrawals as
- SELECT 'withdrawal '::text || w.id AS subject,
-    (('key '::text || w.idempotency_key) || ' answers '::text) || COALESCE(k.resource_id, 'nothing'::text) AS detail
-   FROM payonce.withdrawals w
-     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = w.partner_id AND k.key = w.idempotency_key
-  WHERE k.resource_id IS DISTINCT FROM w.id
-UNION ALL
- SELECT (('key '::text || k.key) || ' of '::text) || k.partner_id AS subject,
-    ('names withdrawal '::text || k.resource_id) || ', which does not exist'::text AS detail
-   FROM payonce.idempotency_keys k
-  WHERE k.resource_type = 'withdrawal'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.withdrawals w
-          WHERE w.id = k.resource_id));
-
-create view payonce.e17_amounts as
- SELECT 'effect '::text || e.id AS subject,
-    (('sent '::text || e.amount) || ' and got back '::text) || sum(r.amount) AS detail
-   FROM payonce.returns r
-     JOIN payonce.effects e ON e.id = r.effect_id
-  GROUP BY e.id, e.amount
- HAVING sum(r.amount) > e.amount;
-
-create view payonce.e3_of_withdrawals as
- SELECT 'effect '::text || e.id AS subject,
-    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
-   FROM payonce.effects e
-     JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
-     LEFT JOIN ( SELECT postings.effect_id,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'WDR_CONFIRM:%'::text OR postings.idem_key ~~ 'WDR_MOVE:%'::text) AS booked,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
-           FROM payonce.postings
-          WHERE postings.effect_id IS NOT NULL
-          GROUP BY postings.effect_id) b ON b.effect_id = e.id
-  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text
-UNION ALL
- SELECT 'effect '::text || c.effect_id AS subject,
-    (((c.state || ', but its hold '::text) || c.hold_key) || ' is '::text) || COALESCE(h.state, 'missing'::text) AS detail
-   FROM payonce.effect_holds c
-     LEFT JOIN payonce.holds h ON h.key = c.hold_key
-  WHERE c.state = 'SETTLED'::text AND h.state IS DISTINCT FROM 'posted'::text OR c.state = 'RELEASED'::text AND h.state IS DISTINCT FROM 'voided'::text;
-
-create view payonce.effect_holds as
- SELECT id AS effect_id,
-    state,
-    subject_type,
-    subject_id,
-    amount,
-        CASE
-            WHEN reopens = 0 THEN hold_key
-            ELSE (hold_key || ':reopened:'::text) || reopens
-        END AS hold_key
-   FROM payonce.effects e
-  WHERE hold_key IS NOT NULL;
 
 create view payonce.l5_without_transfers as
  WITH lines AS (
@@ -1500,6 +1852,18 @@ UNION ALL
      JOIN payonce.withdrawals w ON e.subject_type = 'withdrawal'::text AND w.id = e.subject_id
   WHERE w.purpose = 'customer'::text AND e.hold_key IS NULL;
 
+create view payonce.l6_without_batches as
+ SELECT l6_of_withdrawals.subject,
+    l6_of_withdrawals.detail
+   FROM payonce.l6_of_withdrawals
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'pays a transfer and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
+     LEFT JOIN payonce.holds h ON h.key = e.hold_key
+  WHERE h.amount IS DISTINCT FROM (t.amount + t.fee);
+
 create view payonce.n1_of_withdrawals as
  SELECT 'event '::text || e.event_id AS subject,
     'has no delivery for endpoint '::text || p.id AS detail
@@ -1531,6 +1895,231 @@ UNION ALL
   WHERE NOT (EXISTS ( SELECT 1
            FROM payonce.events v
           WHERE v.subject_type = 'deposit'::text AND v.subject_id = d.id AND v.type = ('deposit.'::text || d.state)));
+
+create view payonce.n1_without_batches as
+ SELECT n1_of_withdrawals.subject,
+    n1_of_withdrawals.detail
+   FROM payonce.n1_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE e.subject_type = 'transfer'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.confirmed'::text))
+UNION ALL
+ SELECT 'transfer '::text || e.subject_id AS subject,
+    'came back and no event says so'::text AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  WHERE e.subject_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.returned'::text));
+
+create view payonce.transfer_batch_line_states as
+ SELECT l.batch_id,
+    l.line,
+    l.ref,
+    l.partner_id,
+    l.external_id,
+    l.amount,
+    COALESCE(l.fee, t.fee) AS fee,
+    l.bank_code,
+    l.account_number,
+    l.holder_name,
+    l.memo,
+    t.id AS transfer_id,
+    NULL::text AS object_id,
+        CASE
+            WHEN k.key IS NULL THEN 'waiting'::text
+            WHEN k.resource_id IS NULL THEN 'refused'::text
+            ELSE v.status
+        END AS fate,
+    k.refusal ->> 'detail'::text AS detail,
+    k.refusal ->> 'code'::text AS code
+   FROM payonce.transfer_batches b
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = b.id
+     LEFT JOIN payonce.idempotency_keys k ON k.partner_id = l.partner_id AND k.key = l.ref
+     LEFT JOIN payonce.transfers t ON t.id = k.resource_id
+     LEFT JOIN payonce.transfer_states v ON v.id = t.id
+  WHERE b.pays_as = 'transfers'::text
+UNION ALL
+ SELECT l.batch_id,
+    l.line,
+    l.ref,
+    l.partner_id,
+    l.external_id,
+    l.amount,
+    l.fee,
+    l.bank_code,
+    l.account_number,
+    l.holder_name,
+    l.memo,
+    NULL::text AS transfer_id,
+    f.object_id,
+        CASE
+            WHEN f.fate = 'unknown'::text THEN 'in_review'::text
+            WHEN f.fate = 'not_paid'::text THEN 'failed'::text
+            WHEN (EXISTS ( SELECT 1
+               FROM payonce.returns r
+              WHERE r.effect_id = e.id AND r.line_ref = l.ref)) THEN 'returned'::text
+            WHEN f.fate = 'paid'::text THEN 'confirmed'::text
+            WHEN e.state = 'RELEASED'::text AND s.closed_as IS NOT NULL THEN s.closed_as
+            WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
+            ELSE 'processing'::text
+        END AS fate,
+    f.detail,
+    NULL::text AS code
+   FROM payonce.transfer_batches b
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = b.id
+     JOIN payonce.subjects s ON s.type = 'transfer_batch'::text AND s.id = b.id
+     JOIN LATERAL ( SELECT e_1.id,
+            e_1.subject_type,
+            e_1.subject_id,
+            e_1.seq,
+            e_1.partner_id,
+            e_1.rail,
+            e_1.state,
+            e_1.lane,
+            e_1.asset_id,
+            e_1.amount,
+            e_1.destination,
+            e_1.wallet,
+            e_1.signer,
+            e_1.call,
+            e_1.hold_key,
+            e_1.created_at,
+            e_1.lease_token,
+            e_1.lease_until,
+            e_1.next_at,
+            e_1.wait_reason,
+            e_1.failures,
+            e_1.identity,
+            e_1.payload,
+            e_1.expect,
+            e_1.plan,
+            e_1.nonce,
+            e_1.sealed_at,
+            e_1.first_sent_at,
+            e_1.send_count,
+            e_1.send_by,
+            e_1.last_sent_at,
+            e_1.no_send,
+            e_1.wanted,
+            e_1.testimonies,
+            e_1.evidence_version,
+            e_1.accepted_at,
+            e_1.accepted_object,
+            e_1.included_at,
+            e_1.last_unreadable,
+            e_1.believed_evidence,
+            e_1.lateness_until,
+            e_1.fresh_look_at,
+            e_1.watch_at,
+            e_1.settled_by,
+            e_1.released_by,
+            e_1.release_rank,
+            e_1.ended_at,
+            e_1.reopened_at,
+            e_1.reopens,
+            e_1.contradicted_at,
+            e_1.transitions
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = 'transfer_batch'::text AND e_1.subject_id = b.id
+          ORDER BY e_1.seq DESC
+         LIMIT 1) e ON true
+     LEFT JOIN LATERAL ( SELECT f_1.batch_id,
+            f_1.line,
+            f_1.seq,
+            f_1.fate,
+            f_1.object_id,
+            f_1.detail,
+            f_1.at
+           FROM payonce.transfer_batch_fates f_1
+          WHERE f_1.batch_id = l.batch_id AND f_1.line = l.line
+          ORDER BY f_1.seq DESC
+         LIMIT 1) f ON true
+  WHERE b.pays_as = 'batch'::text;
+
+create view payonce.transfer_batch_states as
+ SELECT b.id,
+    e.id AS effect_id,
+        CASE
+            WHEN b.pays_as = 'transfers'::text THEN
+            CASE
+                WHEN b.taken_at IS NULL THEN 'pending'::text
+                WHEN (EXISTS ( SELECT 1
+                   FROM payonce.transfer_batch_line_states l
+                  WHERE l.batch_id = b.id AND (l.fate = ANY (ARRAY['waiting'::text, 'pending'::text, 'processing'::text, 'in_review'::text])))) THEN 'processing'::text
+                ELSE 'finished'::text
+            END
+            WHEN c.open_case THEN 'in_review'::text
+            WHEN e.state = 'SETTLED'::text THEN 'finished'::text
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
+            ELSE 'processing'::text
+        END AS status
+   FROM payonce.transfer_batches b
+     JOIN payonce.subjects s ON s.type = 'transfer_batch'::text AND s.id = b.id
+     LEFT JOIN LATERAL ( SELECT e_1.id,
+            e_1.subject_type,
+            e_1.subject_id,
+            e_1.seq,
+            e_1.partner_id,
+            e_1.rail,
+            e_1.state,
+            e_1.lane,
+            e_1.asset_id,
+            e_1.amount,
+            e_1.destination,
+            e_1.wallet,
+            e_1.signer,
+            e_1.call,
+            e_1.hold_key,
+            e_1.created_at,
+            e_1.lease_token,
+            e_1.lease_until,
+            e_1.next_at,
+            e_1.wait_reason,
+            e_1.failures,
+            e_1.identity,
+            e_1.payload,
+            e_1.expect,
+            e_1.plan,
+            e_1.nonce,
+            e_1.sealed_at,
+            e_1.first_sent_at,
+            e_1.send_count,
+            e_1.send_by,
+            e_1.last_sent_at,
+            e_1.no_send,
+            e_1.wanted,
+            e_1.testimonies,
+            e_1.evidence_version,
+            e_1.accepted_at,
+            e_1.accepted_object,
+            e_1.included_at,
+            e_1.last_unreadable,
+            e_1.believed_evidence,
+            e_1.lateness_until,
+            e_1.fresh_look_at,
+            e_1.watch_at,
+            e_1.settled_by,
+            e_1.released_by,
+            e_1.release_rank,
+            e_1.ended_at,
+            e_1.reopened_at,
+            e_1.reopens,
+            e_1.contradicted_at,
+            e_1.transitions
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = 'transfer_batch'::text AND e_1.subject_id = b.id
+          ORDER BY e_1.seq DESC
+         LIMIT 1) e ON true
+     CROSS JOIN LATERAL ( SELECT COALESCE(e.contradicted_at IS NOT NULL, false) OR (EXISTS ( SELECT 1
+                   FROM payonce.cases k
+                     JOIN payonce.effects x ON x.id = k.effect_id
+                  WHERE x.subject_type = 'transfer_batch'::text AND x.subject_id = b.id AND k.closed_at IS NULL)) AS open_case) c;
 
 create view payonce.transfer_states as
  SELECT t.id,
@@ -1634,6 +2223,18 @@ UNION ALL
   WHERE s.closed_at IS NOT NULL AND e.state <> 'RELEASED'::text AND NOT (EXISTS ( SELECT 1
            FROM payonce.cases c
           WHERE c.effect_id = e.id AND c.kind = 'told_failed'::text));
+
+create view payonce.v2_without_batches as
+ SELECT v2_of_withdrawals.subject,
+    v2_of_withdrawals.detail
+   FROM payonce.v2_of_withdrawals
+UNION ALL
+ SELECT 'transfer '::text || t.id AS subject,
+    'has no effect'::text AS detail
+   FROM payonce.transfers t
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = 'transfer'::text AND e.subject_id = t.id));
 
 create view payonce.withdrawal_states as
  SELECT w.id,
@@ -2445,7 +3046,7 @@ begin
      or (old.id, old.case_id, old.verb, old.detail, old.evidence_version, old.proposed_by, old.proposed_at)
         is distinct from (new.id, new.case_id, new.verb, new.detail, new.evidence_version, new.proposed_by, new.proposed_at)
      or old.state in ('void', 'done')
-     or old.state = 'approved' and (new.state <> 'done' or new.approved_by <> old.approved_by) then
+     or old.state = 'approved' and (new.state not in ('done', 'void') or new.approved_by <> old.approved_by) then
     raise exception 'proposal % is frozen', old.id using errcode = 'P0B19', constraint = 'proposals_frozen';
   end if;
   return new;
@@ -2459,17 +3060,44 @@ begin
   raise exception 'append_only: % of % is refused', tg_op, tg_table_name using errcode = 'P0A01', constraint = tg_table_name || '_append_only';
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.refuse_change_but_mark()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'UPDATE'
+     and to_jsonb(old) - tg_argv[0] = to_jsonb(new) - tg_argv[0]
+     and to_jsonb(old) -> tg_argv[0] = 'null' and to_jsonb(new) -> tg_argv[0] <> 'null' then
+    return new;
+  end if;
+  raise exception '% is append-only but for %', tg_table_name, tg_argv[0] using errcode = 'P0B24', constraint = 'append_only_but_mark';
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.returns_guard()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 declare
   went record;
+  paid numeric;
 begin
-  select e.state, e.amount into went from payonce.effects e where e.id = new.effect_id for no key update;
+  select e.state, e.amount, e.subject_type, e.subject_id into went from payonce.effects e where e.id = new.effect_id for no key update;
   if went.state <> 'SETTLED'
      or new.amount + coalesce((select sum(r.amount) from payonce.returns r where r.effect_id = new.effect_id), 0) > went.amount then
     raise exception 'effect % is % with %: this return is no part of it', new.effect_id, went.state, went.amount
+      using errcode = 'P0B22', constraint = 'returns_within';
+  end if;
+  if went.subject_type <> 'transfer_batch' then
+    return new;
+  end if;
+  select l.amount into paid
+  from payonce.transfer_batch_lines l
+  where l.batch_id = went.subject_id
+    and l.ref = new.line_ref
+    and exists (select 1 from payonce.transfer_batch_fates f where f.batch_id = l.batch_id and f.line = l.line and f.fate = 'paid');
+  if paid is null
+     or new.amount + coalesce((select sum(r.amount) from payonce.returns r where r.effect_id = new.effect_id and r.line_ref = new.line_ref), 0) > paid then
+    raise exception 'line % of % was paid %: this return is no part of it', new.line_ref, went.subject_id, coalesce(paid, 0)
       using errcode = 'P0B22', constraint = 'returns_within';
   end if;
   return new;
@@ -2540,6 +3168,19 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.transfer_batch_fates_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if new.seq = 2 and not exists (
+    select 1 from payonce.transfer_batch_fates f
+    where f.batch_id = new.batch_id and f.line = new.line and f.seq = 1 and f.fate = 'unknown') then
+    raise exception 'line % of % is decided already', new.line, new.batch_id using errcode = 'P0B24', constraint = 'transfer_batch_fates_once';
+  end if;
+  return new;
+end $function$;
+
 -- grants to others than the owner
 
 grant execute on function payonce.assets_frozen() to public;
@@ -2564,9 +3205,11 @@ grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.refuse_change() to public;
+grant execute on function payonce.refuse_change_but_mark() to public;
 grant execute on function payonce.returns_guard() to public;
 grant execute on function payonce.scan_cursors_guard() to public;
 grant execute on function payonce.scanned_blocks_guard() to public;
 grant execute on function payonce.shifted_now(text) to public;
 grant execute on function payonce.signers_guard() to public;
 grant execute on function payonce.subjects_guard() to public;
+grant execute on function payonce.transfer_batch_fates_guard() to public;

@@ -36,6 +36,8 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
   lines_unknown:
     'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself.',
+  released_on_statement:
+    'the bank is asked again by itself (effect show); if it says yes the payment is open again; if it says no, ask it about the line.',
   return_unclear: 'compare the provider’s returns with the statement; book what came back by two persons.',
   database_changed: 'make sure that no commit is missing, then: database sign-off.',
 };

@@ -9,7 +9,7 @@ import type { MakeId } from '../kernel/ids.ts';
 
 export const CASE_KINDS = {
   undecided: 'neither settled nor released within the time that the rail needs to decide',
-  contradiction: 'a released effect was proved to have moved money while another one of its subject lives',
+  contradiction: 'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
   books_refused: 'a verdict could not be booked five times in a row',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',
@@ -18,6 +18,7 @@ export const CASE_KINDS = {
   broken_finality: 'the chain took back what it had called final',
   after_release: 'the subject needs a person after its effect was released',
   lines_unknown: 'a paid batch with lines whose outcome the provider does not show, or shows in two ways',
+  released_on_statement: 'a bank statement shows that a payment left which was released',
   return_unclear: 'money came back and what the rail shows of it cannot be booked',
   unmatched_inbound: 'an inbound event that belongs to nothing we know',
   unknown_movement: 'money moved at our own addresses without a record of ours',

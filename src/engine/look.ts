@@ -3,6 +3,7 @@
  * By a monitor's or a provider's word (`confirm.ts`), and for the watch list: believed releases, which may have moved after
  * all, and settled effects of rails whose money may come back.
  */
+import type { Query } from '../db/pool.ts';
 import type { EngineDeps } from './deps.ts';
 import type { Rail } from './rail.ts';
 import { record } from './record.ts';
@@ -33,6 +34,17 @@ where e.id = any ($1::bigint[])
 const RETENTION_MS = 30 * 24 * 3_600_000;
 /** No lease: a look at what is released may bring a yes and nothing else. */
 const NO_LEASE = -1n;
+
+const WATCH_NOW = `update payonce.effects e
+set watch_at = payonce.now()
+where e.id = any (
+    select l.id from payonce.effects l where l.id = any ($1::bigint[]) order by l.id for no key update)
+  and e.state in ('SETTLED', 'RELEASED')`;
+
+/** Somebody outside says that it moved, or came back: the next pass of the watch list asks the rail. */
+export async function watchNow(query: Query, ids: readonly bigint[]): Promise<void> {
+  if (ids.length > 0) await query.query(WATCH_NOW, [ids]);
+}
 
 /** Looks again at what ended and is watched, where it is due. Answers how many there were. */
 export async function watchReleasedOnce(deps: EngineDeps, rail: Rail): Promise<number> {

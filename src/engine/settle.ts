@@ -89,7 +89,7 @@ export async function settleBatch(
   await closeCases(
     tx,
     winners.map((one) => one.effect.id),
-    ['undecided', 'plan_fails', 'books_refused'],
+    ['undecided', 'plan_fails', 'books_refused', 'released_on_statement'],
     'the effect ended',
   );
   await quarantineSigners(
