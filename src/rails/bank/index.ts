@@ -25,13 +25,12 @@ import { readBankAnswer } from './read.ts';
 import { readRequest, type Scope, sealTransfer } from './seal.ts';
 import { lookOnce, sendOnce, type WireParts, withholdReason } from './wire.ts';
 
-export { type BankRailConfig, type ConfigFault, configFaults, isLoopback } from './config.ts';
+export { type BankRailConfig, isLoopback } from './config.ts';
 export type { PayeeInput, ReadPayee } from './destination.ts';
 export { evidenceOf, type ProfileEvidence, widenings } from './evidence.ts';
 export type { Maintenance } from './plan.ts';
 export type { Profile } from './profile.ts';
 export { PROFILES } from './profiles/index.ts';
-export type { SecretPort } from './wire.ts';
 
 export interface BankRailDeps {
   readonly ports: Ports;
