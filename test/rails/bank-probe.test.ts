@@ -40,7 +40,7 @@ for (const profile of PROFILES) {
   });
 }
 
-test('the kit finds, profile by profile, each kind of lie that is planted (req T5; req T12)', async (t) => {
+test('the kit finds, profile by profile, each kind of lie that is planted (req T5, req T12)', async (t) => {
   const missed: string[] = [];
   const lines: string[] = [];
   for (const lie of LIES) {
@@ -156,6 +156,13 @@ test('a lever that breaks costs its own row and no other', async () => {
   const row = report.rows.find((one) => one.probe === 'a failed transfer keeps its key');
   assert.equal(row?.verdict, 'not_tried');
   assert.ok(report.rows.some((one) => one.probe === 'retention' && one.verdict === 'agrees'));
+  const clock = provider.input.levers.clock ?? '';
+  const lagging = { behave: { lookLagMs: 60_000 } };
+  const stuck = await probeProvider(profile, lagging, {}, ({ input }) => ({ levers: { ...input.levers, clock } }));
+  assert.deepEqual(
+    stuck.report.rows.slice(0, 1).map((one) => [one.probe, one.verdict]),
+    [['look-up', 'not_tried']],
+  );
 });
 
 test('re-ordered bodies say the same in other bytes, large figures included', () => {

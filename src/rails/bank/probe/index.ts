@@ -75,12 +75,16 @@ export async function probe(
       add([finding('first transfer', 'it is accepted', observed, 'not_tried')]);
       return report(session, rows, false);
     }
-    add(await lookUps(session, used));
-    add(await sameBody(session, used, before));
+    add(await guarded('look-up', () => lookUps(session, used)));
+    add(await guarded('same key, same body', () => sameBody(session, used, before)));
     add(echoes(session, used));
     for (const [at, step] of steps.entries()) {
       onStep(step.probe, at + 1, steps.length + 1);
-      add(await tried(step, session, used));
+      add(
+        step.barred === null
+          ? await guarded(step.probe, () => step.run(session, used))
+          : [finding(step.probe, '', step.barred, 'not_tried')],
+      );
     }
     onStep('done', steps.length + 1, steps.length + 1);
     await session.look(used, 'the first transfer, at the end');
@@ -91,13 +95,15 @@ export async function probe(
   }
 }
 
-async function tried(step: Step, session: Session, used: Trial): Promise<readonly Finding[]> {
-  if (step.barred !== null) return [finding(step.probe, '', step.barred, 'not_tried')];
+/** A lever that broke costs its own row: the others can still be tried. */
+async function guarded(
+  name: string,
+  work: () => Promise<readonly Finding[]> | readonly Finding[],
+): Promise<readonly Finding[]> {
   try {
-    return await step.run(session, used);
+    return await work();
   } catch (error) {
-    // A lever that broke: the others can still be tried.
-    return [finding(step.probe, '', error instanceof Error ? error.message : String(error), 'not_tried')];
+    return [finding(name, '', error instanceof Error ? error.message : String(error), 'not_tried')];
   }
 }
 
