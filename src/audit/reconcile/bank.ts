@@ -103,6 +103,13 @@ export async function reconcileBank(
   };
   return pool.tx('reconcile bank', async (tx) => {
     const woken = await wakeWhatMoved(tx, deps.makeId, findings);
+    if (findings.length > 0) {
+      const message = `${findings.length} differences between ${rail.name} and its statements, ${from} to ${to}: payonce reconcile bank --rail ${rail.name}`;
+      await raiseAlert(tx, 'bank_reconcile', rail.name, message);
+    } else if (await coversWhatWasFound(tx, rail.name, from, to)) {
+      await clearAlert(tx, 'bank_reconcile', rail.name);
+    }
+    // After the alert: what was found since it was raised is what a clean run must cover.
     const reportId = await storeReport(tx, {
       rail: rail.name,
       from,
@@ -110,12 +117,6 @@ export async function reconcileBank(
       findings: findings.length,
       json: JSON.stringify(toJson(report)),
     });
-    if (findings.length > 0) {
-      const message = `${findings.length} differences between ${rail.name} and its statements, ${from} to ${to}: payonce reconcile bank --rail ${rail.name}`;
-      await raiseAlert(tx, 'bank_reconcile', rail.name, message);
-    } else if (await coversWhatWasFound(tx, rail.name, from, to)) {
-      await clearAlert(tx, 'bank_reconcile', rail.name);
-    }
     return { ...report, woken, reportId };
   });
 }
