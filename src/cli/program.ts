@@ -20,6 +20,7 @@ import { EXIT, toJsonText } from './output.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRunCommands } from './run-commands.ts';
+import { addStatementCommands } from './statement-commands.ts';
 
 export type { CliDeps } from './deps.ts';
 
@@ -51,6 +52,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addEffectCommands(program, bind, deps);
   addControlCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);
+  addStatementCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);
   program.addHelpText(
     'after',
