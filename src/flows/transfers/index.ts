@@ -8,7 +8,8 @@
  * After a release the partner is told `failed`: for a dead no about request or account at once, for a believed one after
  * lateness and a fresh look. A stored refusal that is no fault of the transfer (balance, limit, hours) asks a person.
  * There is no status column: `payonce.transfer_states` derives.
- * Files: intake (what is taken in), store, view; the rail's rules for a payee are injected, a flow knows no rail.
+ * Files: intake (what is taken in), store, view, ends (what batches share), batch* (files of many, see batch.ts). The rail's
+ * rules for a payee are injected, a flow knows no rail.
  */
 import type { Tx } from '../../db/pool.ts';
 import { type CancelOutcome, cancelSubject } from '../../engine/cancel.ts';
@@ -29,6 +30,7 @@ import { formatUnits } from '../../kernel/money.ts';
 import { accountName, type Chart } from '../../ledger/accounts.ts';
 import type { LedgerItem } from '../../ledger/post.ts';
 import type { NewEvent } from '../../outbox/emit.ts';
+import { accountsOf, afterRelease, at, returnItems } from './ends.ts';
 import { flagPayees, loadTransfers, type Transfer } from './store.ts';
 import { toPartnerView } from './view.ts';
 
@@ -119,24 +121,7 @@ async function returned(tx: Tx, chart: Chart, returns: readonly BookedReturn[]):
     tx,
     returns.map((one, index) => ({ ...one, transfer: at(rows, index) })),
   );
-  const items = returns.flatMap((one, index): LedgerItem[] => {
-    const { partner, custody } = at(accounts, index);
-    const back = one.amount - one.fee;
-    // What the bank kept whole has nothing to book; its row stands.
-    if (back === 0n) return [];
-    return [
-      {
-        kind: 'post',
-        key: postingKey.returned(one.id),
-        reference: at(rows, index).id,
-        effectId: one.effect.id,
-        entries: [
-          { accountId: custody, amount: -back },
-          { accountId: partner, amount: back },
-        ],
-      },
-    ];
-  });
+  const items = returns.flatMap((one, index) => returnItems(one, at(accounts, index)));
   const events = returns.map((one, index) => {
     const row = at(rows, index);
     return toEvent({ ...row, payeeFlagged: true }, 'returned', {
@@ -147,52 +132,6 @@ async function returned(tx: Tx, chart: Chart, returns: readonly BookedReturn[]):
     });
   });
   return { items, events };
-}
-
-interface Accounts {
-  readonly effect: EffectRow;
-  readonly partner: bigint;
-  readonly custody: bigint;
-  readonly fees: bigint;
-}
-
-async function accountsOf(tx: Tx, chart: Chart, effects: readonly EffectRow[]): Promise<Accounts[]> {
-  const ids = await chart.ids(
-    tx,
-    effects.flatMap(({ partnerId, wallet, asset }) => [
-      accountName.partner(partnerId, asset.id),
-      accountName.custody(asset.chain, wallet, asset.id),
-      accountName.fees(asset.id),
-    ]),
-  );
-  return effects.map((effect, index) => ({
-    effect,
-    partner: at(ids, index * 3),
-    custody: at(ids, index * 3 + 1),
-    fees: at(ids, index * 3 + 2),
-  }));
-}
-
-function afterRelease(ended: EndedEffect): Then {
-  switch (ended.kind) {
-    case 'NEVER_SEALED':
-      return { step: 'cancelled', reason: 'cancelled before anything was sent' };
-    case 'REFUSED_AT_ONCE':
-    case 'PROVIDER_FAILED':
-    case 'REJECTED':
-      return { step: 'fail', reason: ended.detail };
-    case 'OPERATOR_ABSENT':
-      return { step: 'fail', reason: 'the bank has no such transfer' };
-    case 'REJECTION_STORED':
-      return ended.final === true
-        ? { step: 'fail', reason: ended.detail }
-        : {
-            step: 'review',
-            why: `the bank keeps a refusal under the key, and it is no fault of the transfer: ${ended.detail}`,
-          };
-    default:
-      return { step: 'review', why: `released by ${ended.kind}` };
-  }
 }
 
 function toReleased(row: Transfer, next: Then | undefined): NewEvent {
@@ -241,10 +180,4 @@ async function rowsOf(tx: Tx, effects: readonly EffectRow[]): Promise<Transfer[]
     if (row === undefined) throw new InvariantBroken(`effect ${effect.id} names no transfer`);
     return row;
   });
-}
-
-function at<One>(list: readonly One[], index: number): One {
-  const one = list[index];
-  if (one === undefined) throw new InvariantBroken(`nothing at ${index}`);
-  return one;
 }
