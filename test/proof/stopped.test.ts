@@ -12,19 +12,14 @@ import { approve, propose } from '../../src/engine/adjudicate.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { openCase } from '../../src/engine/cases.ts';
 import { lookAt } from '../../src/engine/look.ts';
-import { createOperator, type Operator } from '../../src/engine/operators.ts';
 import { reopenOnce } from '../../src/engine/reopen.ts';
 import { loadEffects } from '../../src/engine/store.ts';
-import { createTransfers, makeTransfers, readTransfer } from '../../src/flows/transfers/index.ts';
-import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
-import { intentFor } from '../rails/bank-scene.ts';
 import { type BankProcess, bankProcess } from '../support/bank-process.ts';
+import { AMOUNT, type BankWorld, FUNDS, makeBankWorld } from '../support/bank-world.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { processesOn, type Worker, type WorkerStarter } from '../support/processes.ts';
-import { balanceOf, makeWorld, type World } from '../support/world.ts';
+import { balanceOf } from '../support/world.ts';
 
-const AMOUNT = 12_500n;
-const FUNDS = 1_000_000n;
 const GIVE_UP_MS = 700;
 const LEASE_MS = 2_000;
 const WAIT_MS_MAX = 30_000;
@@ -35,48 +30,20 @@ type Name = 'generic' | 'unkeyed';
 
 interface Scene {
   readonly bank: BankProcess;
-  readonly world: World;
-  readonly rail: BankRail;
+  readonly world: BankWorld;
   readonly workers: WorkerStarter;
-  take(key: string): Promise<string>;
 }
 
 async function scene(t: TestContext, name: Name): Promise<Scene> {
-  const profile = PROFILES.find((one) => one.name === name) ?? assert.fail(name);
   const bank = await bankProcess({ profile: name });
-  t.after(() => bank.end());
-  const { asset, payee } = intentFor(profile);
-  const rails: BankRail[] = [];
-  const world = await makeWorld({
+  const world = await makeBankWorld({
     label: 'stopped',
-    rails: (ports) => {
-      const rail = makeBankRail(
-        {
-          name: 'bank:main',
-          profile,
-          baseUrl: bank.url,
-          account: 'acc_1',
-          credential: { id: 'cred_1', secret: () => bank.secret },
-          deployment: 'proof',
-          capabilities: { resendAfterMs: 0, decideWithinMs: 0 },
-        },
-        { ports, http: { timeoutMs: GIVE_UP_MS } },
-      );
-      rails.push(rail);
-      return rails;
-    },
-    flows: (chart) => [makeTransfers(chart)],
-    chain: 'bank:main',
-    contract: asset.code,
-    assetId: `bank:main/iso4217:${asset.code}`,
-    assetCode: asset.code,
-    decimals: asset.decimals,
-    wallet: 'acc_1',
-    fundUnits: FUNDS,
+    profile: name,
+    url: bank.url,
+    secret: () => bank.secret,
+    config: { deployment: 'proof', capabilities: { resendAfterMs: 0, decideWithinMs: 0 } },
+    timeoutMs: GIVE_UP_MS,
   });
-  t.after(() => world.end());
-  const rail = rails[0] ?? assert.fail();
-  t.after(() => rail.close());
   const workers = await processesOn(
     world.url,
     {
@@ -86,15 +53,15 @@ async function scene(t: TestContext, name: Name): Promise<Scene> {
           name: 'main',
           profile: name,
           baseUrl: bank.url,
-          account: 'acc_1',
+          account: world.wallet,
           credential: { id: 'cred_1', secretFrom: 'PAYONCE_BANK_PROOF' },
           answerWithinMs: GIVE_UP_MS,
           lookEveryMs: 100,
           resendAfterMs: 100,
           assets: [
             {
-              code: asset.code,
-              decimals: asset.decimals,
+              code: world.currency,
+              decimals: 0,
               transfer: { min: '1', max: '1000000', dayMax: '100000000', feeFlat: '0', feeBasisPoints: 0 },
             },
           ],
@@ -103,27 +70,12 @@ async function scene(t: TestContext, name: Name): Promise<Scene> {
     },
     { PAYONCE_BANK_PROOF: bank.secret, PAYONCE_DEPLOYMENT: 'proof' },
   );
-  t.after(() => workers.stopAll());
-  return {
-    bank,
-    world,
-    rail,
-    workers,
-    async take(key) {
-      const read = readTransfer((input) => rail.readPayee(input), {
-        partnerId: world.partnerId,
-        idempotencyKey: key,
-        fingerprint: key,
-        externalId: null,
-        assetId: world.assetId,
-        amount: AMOUNT,
-        ...(payee ?? assert.fail()),
-      });
-      assert.ok(read.ok);
-      const [created] = await createTransfers(world, [read.request]);
-      return created?.outcome === 'created' ? created.id : assert.fail(JSON.stringify(created));
-    },
-  };
+  t.after(async () => {
+    await workers.stopAll();
+    await world.end();
+    await bank.end();
+  });
+  return { bank, world, workers };
 }
 
 async function until(what: string, holds: () => Promise<boolean>, worker?: Worker): Promise<void> {
@@ -163,19 +115,19 @@ async function kindsOfCases({ world }: Scene): Promise<string[]> {
   return rows.map((row) => row.kind);
 }
 
-async function pass({ world, rail }: Scene, times = 1): Promise<void> {
+async function pass({ world }: Scene, times = 1): Promise<void> {
   for (let time = 0; time < times; time += 1) {
     await world.pool.query(
       'update payonce.effects set next_at = payonce.now(), lease_until = null where ended_at is null',
     );
-    await advanceOnce(world.engine, rail);
+    await advanceOnce(world.engine, world.rail);
   }
 }
 
 test('a worker stopped between seal and send, and continued after its lease, sends nothing any more (case B15, req T1, inv E14)', async (t) => {
   const one = await scene(t, 'generic');
   for (let round = 0; round < ROUNDS; round += 1) {
-    const id = await one.take(`round ${round}`);
+    const id = await one.world.take(`round ${round}`);
     const stopped = one.workers.start({ cut: 'db:/commit seal/:1:stop', leaseMs: LEASE_MS });
     await until('it stops after the seal', () => isStopped(stopped), stopped);
     assert.equal(await stateOf(one, id), 'SEALED');
@@ -200,7 +152,7 @@ test('a worker stopped between seal and send, and continued after its lease, sen
 
 test('without keys the one that was stopped sends nothing, nor does anybody else: a person decides (req T15)', async (t) => {
   const one = await scene(t, 'unkeyed');
-  const id = await one.take('only');
+  const id = await one.world.take('only');
   const stopped = one.workers.start({ cut: 'db:/commit seal/:1:stop', leaseMs: LEASE_MS });
   await until('it stops after the seal', () => isStopped(stopped), stopped);
   const other = one.workers.start({ leaseMs: LEASE_MS });
@@ -219,7 +171,7 @@ test('without keys the one that was stopped sends nothing, nor does anybody else
 for (const name of ['generic', 'unkeyed'] as const) {
   test(`a server that stood still executes requests of clients long gone, and pays once: ${name} (case B2, B10, req T1, T2)`, async (t) => {
     const one = await scene(t, name);
-    const id = await one.take('only');
+    const id = await one.world.take('only');
     one.bank.stop();
     // Our client gives up each time; with keys the same bytes are sent again.
     await pass(one, 3);
@@ -241,20 +193,13 @@ for (const name of ['generic', 'unkeyed'] as const) {
   });
 }
 
-async function operator(world: World, name: string): Promise<Operator> {
-  const made = await world.pool.tx('operator', (tx) =>
-    createOperator(tx, world.makeId, world.ports.chance, name, 'approver', 'test'),
-  );
-  return made.operator;
-}
-
 test('where lateness itself was broken the late payment is on record: open again with its hold, settled, and a case for who was told failed (case B1, B4, req T6, inv E13)', async (t) => {
   const one = await scene(t, 'generic');
-  const { world, rail } = one;
-  const id = await one.take('only');
+  const { world } = one;
+  const id = await one.world.take('only');
   one.bank.stop();
   await pass(one);
-  const [ann, bob] = [await operator(world, 'ann'), await operator(world, 'bob')];
+  const [ann, bob] = [await world.person('ann'), await world.person('bob')];
   const { rows } = await world.pool.query<{ id: bigint }>('select id from payonce.effects');
   const effectId = rows[0]?.id ?? -1n;
   const caseId = await openCase(world.pool, world.makeId, {
@@ -274,7 +219,7 @@ test('where lateness itself was broken the late payment is on record: open again
   assert.deepEqual(await balanceOf(world), { balance: FUNDS, held: 0n });
   one.bank.resume();
   await until('it executes what it was asked long ago', async () => (await one.bank.paid()).length === 1);
-  await lookAt(world.engine, rail, await loadEffects(world.pool, [effectId]));
+  await lookAt(world.engine, world.rail, await loadEffects(world.pool, [effectId]));
   await reopenOnce(world.engine);
   await pass(one);
   assert.equal(await stateOf(one, id), 'SETTLED', 'open again with its hold, and settled');

@@ -5,27 +5,20 @@
  * after the others were answered. An observer beside the pool sees that no connection is held meanwhile.
  */
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startBank } from '../../sim/bank/bank.ts';
 import { actNow } from '../../src/engine/act-now.ts';
 import { approve, propose } from '../../src/engine/adjudicate.ts';
 import { watchOnce, sendOnce } from '../../src/engine/advance.ts';
 import { openCase } from '../../src/engine/cases.ts';
-import { createOperator, type Operator } from '../../src/engine/operators.ts';
-import type { Rail } from '../../src/engine/rail.ts';
-import { createTransfers, makeTransfers, readTransfer } from '../../src/flows/transfers/index.ts';
 import { makePool } from '../../src/db/pool.ts';
 import { PayonceError } from '../../src/kernel/errors.ts';
 import { silentLog } from '../../src/kernel/log.ts';
-import { makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
-import { intentFor } from '../rails/bank-scene.ts';
+import { makeBankWorld } from '../support/bank-world.ts';
 import { assertBooksClean } from '../support/books.ts';
-import { makeWorld, type World } from '../support/world.ts';
 
 const ROUNDS = 200;
-const FUNDS = 1_000_000_000n;
-const AMOUNT = 12_500n;
 /** T8: two submissions and one inquiry. */
 const CALLS_MAX = 3;
 const HEAD_STARTS_MS = 9;
@@ -58,62 +51,30 @@ class Gate {
   }
 }
 
-async function operator(world: World, name: string): Promise<Operator> {
-  const made = await world.pool.tx('operator', (tx) =>
-    createOperator(tx, world.makeId, world.ports.chance, name, 'approver', 'test'),
-  );
-  return made.operator;
-}
-
 test('three doors at once, 200 rounds: one advance, the others busy while it is held up, no connection held (req T8, T9)', async (t) => {
-  const profile = PROFILES.find((one) => one.name === 'generic') ?? assert.fail();
   // Every first answer is lost: before the effect in even rounds, after it in odd ones.
   const bank = await startBank({ profile: 'generic' });
   const gate = new Gate();
-  const closing: (() => Promise<unknown>)[] = [() => bank.stop()];
-  after(async () => {
-    for (const close of closing.reverse()) await close();
-  });
-  const held = (rail: Rail): Rail => ({
-    ...rail,
-    async send(...given) {
-      await gate.pass();
-      return rail.send(...given);
-    },
-    async look(...given) {
-      await gate.pass();
-      return rail.look(...given);
-    },
-  });
-  const { asset, payee } = intentFor(profile);
-  const world = await makeWorld({
+  const world = await makeBankWorld({
     label: 'doors',
+    profile: 'generic',
+    url: bank.url,
+    secret: () => bank.credentials.current(),
+    config: { capabilities: { resendAfterMs: 0, decideWithinMs: 0 } },
     connectionsMax: 2,
-    rails: (ports) => {
-      const rail = makeBankRail(
-        {
-          name: 'bank:generic',
-          profile,
-          baseUrl: bank.url,
-          account: 'acc_1',
-          credential: { id: 'cred_1', secret: () => bank.credentials.current() },
-          deployment: 'test',
-          capabilities: { resendAfterMs: 0, decideWithinMs: 0 },
-        },
-        { ports, http: { timeoutMs: 2_000 } },
-      );
-      closing.push(() => rail.close());
-      return [held(rail)];
-    },
-    flows: (chart) => [makeTransfers(chart)],
-    chain: 'bank:generic',
-    contract: asset.code,
-    assetCode: asset.code,
-    decimals: asset.decimals,
-    wallet: 'acc_1',
-    fundUnits: FUNDS,
+    between: (rail) => ({
+      ...rail,
+      async send(...given) {
+        await gate.pass();
+        return rail.send(...given);
+      },
+      async look(...given) {
+        await gate.pass();
+        return rail.look(...given);
+      },
+    }),
   });
-  closing.push(() => world.end());
+  const { rail } = world;
   const observer = makePool({
     url: world.url,
     ports: world.ports,
@@ -121,41 +82,21 @@ test('three doors at once, 200 rounds: one advance, the others busy while it is 
     connectionsMax: 1,
     applicationName: 'observer',
   });
-  closing.push(() => observer.end());
-  const rail = world.engine.rails.get('bank:generic') ?? assert.fail();
-  const checkPayee = makeBankRail(
-    {
-      name: 'bank:edge',
-      profile,
-      baseUrl: bank.url,
-      account: 'acc_1',
-      credential: { id: 'cred_1', secret: () => '' },
-      deployment: 'test',
-    },
-    { ports: world.ports },
-  );
-  closing.push(() => checkPayee.close());
-  const [ann, bob] = [await operator(world, 'ann'), await operator(world, 'bob')];
+  t.after(async () => {
+    await observer.end();
+    await world.end();
+    await bank.stop();
+  });
+  const [ann, bob] = [await world.person('ann'), await world.person('bob')];
 
   /** A sealed transfer whose answer was lost, with its case and the first person's proposal. */
   async function unknownOne(round: number): Promise<{ id: bigint; proposalId: string }> {
-    const read = readTransfer((input) => checkPayee.readPayee(input), {
-      partnerId: world.partnerId,
-      idempotencyKey: `round ${round}`,
-      fingerprint: `round ${round}`,
-      externalId: null,
-      assetId: world.assetId,
-      amount: AMOUNT,
-      ...(payee ?? assert.fail()),
-    });
-    assert.ok(read.ok);
     const drop = bank.script({
       on: 'create',
       hitsMax: 1,
       fault: { kind: round % 2 === 0 ? 'lose_request' : 'lose_answer' },
     });
-    const [created] = await createTransfers(world, [read.request]);
-    assert.equal(created?.outcome, 'created');
+    await world.take(`round ${round}`);
     await sendOnce(world.engine, rail);
     drop();
     const { rows } = await world.pool.query<{ id: bigint }>('select max(id) as id from payonce.effects');
