@@ -8,6 +8,8 @@ import { describe, test } from 'node:test';
 import { type StatementScript, writeCamt, writeCsv, type WrittenStatement } from '../../sim/bank/statement.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
 import { daysAfter } from '../../src/audit/statements/statement.ts';
+import { findDifferences } from '../../src/audit/reconcile/findings.ts';
+import { type Effect, type Line, match, type Part } from '../../src/audit/reconcile/match.ts';
 import { loadOpenAlerts } from '../../src/engine/alerts.ts';
 import { watchReleasedOnce } from '../../src/engine/look.ts';
 import { reopenOnce } from '../../src/engine/reopen.ts';
@@ -150,7 +152,7 @@ test('overlapping statements count a line once, and statements that do not conti
   await assertBooksClean(one.world.pool);
 });
 
-test('a return is matched; one that nobody booked is looked at, booked by the rail’s word alone, and then agrees', async () => {
+test('a return is matched; one that nobody booked is looked at, booked by the rail’s word alone, and then agrees (case M1)', async () => {
   const one = await payingScene();
   const [first, second] = await one.pay(2);
   const before = await balanceOf(one.world);
@@ -171,7 +173,7 @@ test('a return is matched; one that nobody booked is looked at, booked by the ra
   await assertBooksClean(one.world.pool);
 });
 
-test('a line of a released payment opens the highest case and has the rail looked at; its answer re-opens and settles', async () => {
+test('a line of a released payment opens the highest case and has the rail looked at; its answer re-opens and settles (req T6)', async () => {
   const one = await payingScene({
     faults: [
       { on: 'create', calls: [1], fault: { kind: 'lie', reason: 'account_unknown' } },
@@ -258,6 +260,55 @@ test('the bank’s charges are lines of no payment, told as what they are', asyn
   );
   assert.equal(report.balances[0]?.difference, -300n);
   await assertBooksClean(one.world.pool);
+});
+
+test('a batch is paid line by line or as a whole, and a line that two payments could be is nobody’s', () => {
+  const part = (ref: string, isPaid: boolean): Part => ({ ref, receiver: '1', amount: 10n, isPaid });
+  const batch: Effect = {
+    id: 1n,
+    subjectType: 'transfer_batch',
+    subjectId: 'trb_1',
+    partnerId: 'par_1',
+    state: 'SETTLED',
+    contradicted: false,
+    assetId: 'krw',
+    amount: 30n,
+    key: 'whole',
+    sealedOn: '2030-01-02',
+    endedOn: '2030-01-02',
+    objectIds: ['obj_1'],
+    parts: [part('a', true), part('b', true), part('c', false)],
+    returns: [],
+  };
+  const line = (id: bigint, amount: bigint, references: readonly string[]): Line => ({
+    id,
+    assetId: 'krw',
+    direction: 'out',
+    amount,
+    bookedOn: '2030-01-02',
+    ownReference: null,
+    references,
+    counterpartyName: null,
+    counterpartyAccount: null,
+    remittance: null,
+    isReversal: false,
+    isCharge: false,
+    returnReason: null,
+    place: '',
+  });
+  const days = { from: '2030-01-01', to: '2030-01-31', graceDays: 1, isCovered: () => true };
+  const found = (...lines: Line[]): string[] =>
+    findDifferences(match(lines, [batch]), days).map((one) => `${one.kind}: ${one.detail}`);
+  assert.deepEqual(found(line(1n, 10n, ['a', 'whole']), line(2n, 10n, ['b'])), []);
+  assert.deepEqual(found(line(1n, 30n, ['obj_1'])), [], 'what was not paid comes back by itself');
+  assert.deepEqual(found(line(1n, 20n, ['whole'])), []);
+  assert.deepEqual(found(line(1n, 10n, ['a']), line(2n, 10n, ['c'])), [
+    'released_on_statement: line c of the batch is not paid by our books',
+    'missing: line b: no line by 2030-01-03',
+  ]);
+  assert.deepEqual(found(line(1n, 30n, ['whole']), line(2n, 10n, ['a', 'b'])), [
+    'orphan: it names more than one payment',
+  ]);
 });
 
 test('what no statement covers is not reconciled, and an unknown rail is none', async () => {

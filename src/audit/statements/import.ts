@@ -149,9 +149,8 @@ async function store(
     const assetId = rail.assets.find((asset) => asset.currency === statement.currency)?.id ?? '';
     const moved = statement.lines.reduce((sum, line) => sum + signed(line), 0n);
     const keys = lineKeys(assetId, statement.lines);
-    fresh.push(
-      ...(await storeStatement(tx, { ...of, position: index + 1, rail: rail.name, assetId, statement, moved, keys })),
-    );
+    const stored = { ...of, position: index + 1, rail: rail.name, assetId, statement, moved, keys };
+    for (const id of await storeStatement(tx, stored)) fresh.push(id);
   }
   return fresh;
 }
