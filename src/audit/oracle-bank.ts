@@ -157,16 +157,15 @@ function standing(effect: KnownEffect, out: readonly Matched[], back: readonly M
   const breaches: Breach[] = [];
   const e4 = (detail: string): unknown => breaches.push({ invariant: 'E4', subject, detail });
   if (effect.state === 'SETTLED' && !isFinal && sum > 0n) e4('is settled, and nothing of it left the bank');
-  // Not only what is final: what the bank has accepted may still go.
-  if (effect.state === 'RELEASED' && own.length > 0 && !effect.contradicted)
+  const came = back.filter((one) => one.effect === effect).reduce((total, one) => total + one.movement.amount, 0n);
+  const went = own.reduce((total, one) => total + one.movement.amount, 0n);
+  // Not only what is final: what the bank has accepted may still go. What came back whole before anybody saw it is undone.
+  if (effect.state === 'RELEASED' && went > came && !effect.contradicted)
     e4('is released, and the bank has accepted or paid it');
   if ((effect.state === 'PENDING' || (drained && effect.state === 'SEALED')) && isFinal)
     e4(`is ${effect.state}, and it left the bank`);
-  if (drained && effect.state === 'SETTLED' && !effect.unclear) {
-    const came = back.filter((one) => one.effect === effect).reduce((total, one) => total + one.movement.amount, 0n);
-    if (came !== effect.returned)
-      breaches.push({ invariant: 'E17', subject, detail: `${came} came back, and ${effect.returned} is booked` });
-  }
+  if (drained && effect.state === 'SETTLED' && !effect.unclear && came !== effect.returned)
+    breaches.push({ invariant: 'E17', subject, detail: `${came} came back, and ${effect.returned} is booked` });
   return breaches;
 }
 

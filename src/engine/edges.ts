@@ -123,7 +123,9 @@ const RELEASE = `update payonce.effects e
 set state = 'RELEASED', released_by = u.evidence, release_rank = u.rank, ended_at = payonce.now(), last_unreadable = false, wanted = null,
     wait_reason = null, lease_until = null,
     fresh_look_at = coalesce(u.looked_at, e.fresh_look_at),
-    watch_at = case when u.rank = 'believed' then payonce.now() + interval '1 hour' end
+    watch_at = case when u.rank = 'believed' or exists (
+      select 1 from payonce.effect_evidence v where v.id = u.evidence and v.kind in ('REFUSED_AT_ONCE', 'REJECTION_STORED'))
+      then payonce.now() + interval '1 hour' end
 from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bool[], $6::timestamptz[]) as u (id, token, evidence, rank, over_word, looked_at)
 where e.id = u.id
   and e.state || '' = 'SEALED'
@@ -132,7 +134,10 @@ where e.id = u.id
   and (e.testimonies = 0 or u.over_word)
 returning e.id`;
 
-/** SEALED → RELEASED. A no needs the lease, and no testimony on the row (or a no about the accepted object itself). */
+/**
+ * SEALED → RELEASED. A no needs the lease, and no testimony on the row (or a no about the accepted object itself). What rests
+ * on a provider's refusal is watched as a believed no is: it may have lied, or a proxy may have kept a copy.
+ */
 export async function releaseEffects(
   tx: Tx,
   list: readonly {

@@ -278,6 +278,8 @@ export interface Observation {
   /** `came_back`: all returns that the object shows. `object_failed`: what has come back if it was paid before (a provider
    *  whose success may still turn into a failure). */
   readonly returned?: readonly Returned[];
+  /** `key_taken` only: two objects that have not failed stand under our identity. */
+  readonly doubled?: true;
   /** Batches: each line of the intent, in order. */
   readonly lines?: readonly LineTruth[];
   /** What would help: shown to people, and read by the engine's next step. */

@@ -36,9 +36,11 @@ export async function bookReturns(
 ): Promise<void> {
   const shown = judged.flatMap((one) => {
     const isSettled = one.effect.state === 'SETTLED' || (ended.has(one.effect.id) && one.decision.act === 'settle');
-    const lists = one.pass.found.flatMap(({ observation }) =>
-      observation.returned === undefined ? [] : [observation.returned],
-    );
+    const lists = one.pass.found.flatMap(({ observation }) => {
+      if (observation.returned !== undefined) return [observation.returned];
+      // It went, and now its object says that it failed: money came back, and nothing tells how much.
+      return observation.kind === 'object_failed' ? [[]] : [];
+    });
     return isSettled && lists.length > 0 ? [{ effect: one.effect, lists }] : [];
   });
   if (shown.length === 0) return;

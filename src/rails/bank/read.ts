@@ -187,9 +187,16 @@ function readLook(scene: Scene): Told {
       return says('unreadable', `asked for ${body.objectId ?? ''}, got something else`);
     return judge(scene, object);
   }
-  const [object, second] = mine(scene, objects) ?? [];
+  const own = mine(scene, objects) ?? [];
+  const [object, second] = own;
   if (second !== undefined) {
-    return says('key_taken', `${lookUp.name}: more than one transfer carries our key`, { objectId: second.id });
+    // One that failed may leave the key to another; two that did not are two payments.
+    const alive = own.filter((one) => one.state === null || profile.states[one.state] !== 'failed');
+    const names = own.map((one) => `${one.id ?? 'one'} (${one.state ?? 'no state'})`).join(', ');
+    return says('key_taken', `${lookUp.name}: more than one transfer carries our key: ${names}`, {
+      objectId: second.id,
+      ...(alive.length > 1 ? { doubled: true } : {}),
+    });
   }
   if (object !== undefined) return judge(scene, object);
   if (lookUp.name === 'by_key' && objects.length > 0)
