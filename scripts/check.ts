@@ -33,6 +33,7 @@ const PIECES: Piece[] = [
   { name: 'format', args: [bin('@biomejs/biome/bin/biome'), 'format', '--reporter=summary'] },
   { name: 'cases', args: ['scripts/cases-index.ts'] },
   { name: 'states', args: ['scripts/states-doc.ts'] },
+  { name: 'bank faults', args: ['scripts/bank-faults-doc.ts'] },
   { name: 'errors', args: ['scripts/errors-doc.ts', '--check'], when: 'scripts/errors-doc.ts' },
   { name: 'settings', args: ['scripts/config-doc.ts', '--check'] },
   { name: 'words', args: ['scripts/words.ts'] },
