@@ -8,11 +8,13 @@ import { afterEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bank, type BankOptions, startBank } from '../../sim/bank/bank.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
+import { custodyKey } from '../../src/audit/rail-books.ts';
 import { watchReleasedOnce } from '../../src/engine/look.ts';
 import { createTransfers, makeTransfers, readTransfer, type TransferRequest } from '../../src/flows/transfers/index.ts';
 import { readTransferById } from '../../src/flows/transfers/store.ts';
 import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
 import { intentFor } from '../rails/bank-scene.ts';
+import { bankBooks } from '../support/bank-books.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { balanceOf, makeWorld, type World } from '../support/world.ts';
 
@@ -152,6 +154,14 @@ async function eventsOf(one: Scene): Promise<string[]> {
   return rows.map((row) => row.type.replace('transfer.', ''));
 }
 
+/** Our invariants, and the bank's own books beside them. `rests`: nothing is on its way, so custody must agree to the unit. */
+async function assertClean({ world, bank, rail }: Scene, rests = false): Promise<void> {
+  const books = bankBooks(bank, rail.name);
+  const { asset } = intentFor(rail.profile);
+  const openings = rests ? { openings: new Map([[custodyKey(world.wallet, asset.code), FUNDS]]), drained: true } : {};
+  await assertBooksClean(world.pool, { books, wallets: [world.wallet], ...openings });
+}
+
 /** The bank's books and ours: one movement of the right amount, one debit, nothing held. */
 async function assertPaidOnce(one: Scene, id: string): Promise<void> {
   assert.equal(await statusOf(one, id), 'confirmed');
@@ -160,7 +170,7 @@ async function assertPaidOnce(one: Scene, id: string): Promise<void> {
     [AMOUNT],
   );
   assert.deepEqual(await balanceOf(one.world), { balance: FUNDS - AMOUNT - FEE, held: 0n });
-  await assertBooksClean(one.world.pool);
+  await assertClean(one, true);
 }
 
 /** Nothing was decided: the money is held, and the partner was told no end. */
@@ -168,7 +178,7 @@ async function assertUndecided(one: Scene, id: string): Promise<void> {
   assert.ok(['processing', 'in_review'].includes((await statusOf(one, id)) ?? ''), await statusOf(one, id));
   assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: AMOUNT + FEE });
   assert.ok((await outOf(one.bank)).length <= 1);
-  await assertBooksClean(one.world.pool);
+  await assertClean(one);
 }
 
 for (const name of ALL) {
@@ -196,7 +206,7 @@ for (const name of ALL) {
       assert.deepEqual(days.rows, [{ amount: 0n }]);
       await pass(one, 2);
       assert.equal(one.bank.calls.create, 1);
-      await assertBooksClean(one.world.pool);
+      await assertClean(one);
     });
 
     test('what comes back later is booked once however often it is told, flags its payee and is not sent again (case M1)', async () => {
@@ -224,7 +234,7 @@ for (const name of ALL) {
       assert.deepEqual(await openCases(one), []);
       const next = await readTransferById(one.world.pool, one.world.partnerId, await take(one, 'two'));
       assert.equal(next?.payeeFlagged, true);
-      await assertBooksClean(one.world.pool);
+      await assertClean(one, true);
     });
   });
 }
@@ -357,7 +367,7 @@ test('a return that is seen before anybody saw the success settles and returns i
   assert.equal(await statusOf(one, id), 'returned');
   assert.deepEqual(await balanceOf(one.world), { balance: FUNDS - FEE, held: 0n });
   assert.deepEqual(await eventsOf(one), ['created', 'confirmed', 'returned']);
-  await assertBooksClean(one.world.pool);
+  await assertClean(one);
 });
 
 test('a refusal that may have a twin on its way is told as failed only after lateness and a fresh look (req T5, T6)', async () => {
@@ -372,7 +382,7 @@ test('a refusal that may have a twin on its way is told as failed only after lat
   assert.equal(await statusOf(one, id), 'failed');
   assert.equal(one.bank.calls.create, 1);
   assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: 0n });
-  await assertBooksClean(one.world.pool);
+  await assertClean(one);
 });
 
 test('what failed is paid again by a new transfer that names it, once (case M1)', async () => {
@@ -394,7 +404,7 @@ test('what failed is paid again by a new transfer that names it, once (case M1)'
       'This cannot be paid again: there is no such transfer',
     ],
   );
-  await assertBooksClean(one.world.pool);
+  await assertClean(one);
 });
 
 test('a refusal for want of balance that the bank keeps under the key asks a person; topping up sends nothing (req T12)', async () => {
@@ -411,5 +421,5 @@ test('a refusal for want of balance that the bank keeps under the key asks a per
   assert.equal(one.bank.calls.create, 2);
   assert.deepEqual(await outOf(one.bank), []);
   assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: 0n });
-  await assertBooksClean(one.world.pool);
+  await assertClean(one);
 });
