@@ -19,6 +19,8 @@ import {
 } from '../../src/flows/transfers/batch.ts';
 import { type LineView, readBatch, readLines } from '../../src/flows/transfers/batch-reads.ts';
 import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
+import { bankBooks } from '../support/bank-books.ts';
+import type { BooksOptions } from '../support/books.ts';
 import { makeWorld, type World } from '../support/world.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -45,6 +47,8 @@ export interface BatchScene {
   lines(id: string): Promise<LineView[]>;
   fates(id: string): Promise<string[]>;
   status(id: string): Promise<string | undefined>;
+  /** The bank's own books beside ours, for the judge. */
+  judged(): BooksOptions;
   /** By the bank's own books, the smallest first. */
   outflows(): Promise<bigint[]>;
   events(): Promise<string[]>;
@@ -140,6 +144,7 @@ export async function batchScene(
     lines,
     fates: async (id) => (await lines(id)).map((line) => line.fate),
     status: async (id) => (await readBatch(world.pool, world.partnerId, id))?.status,
+    judged: () => ({ books: bankBooks(bank, `bank:${name}`), wallets: ['acc_1'] }),
     async outflows() {
       const out = (await bank.books.movements()).filter((movement) => movement.kind === 'out');
       return out.map((movement) => movement.amount).sort((left, right) => (left < right ? -1 : 1));

@@ -52,7 +52,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     assert.deepEqual(again, { outcome: 'replayed', id });
     await one.pass(2);
     assert.equal((await one.outflows()).length, 2, 'the same file again pays nothing again');
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a crash between the file and its transfers is finished by the same file, or by a worker, and pays once (case A7, C5)', async () => {
@@ -80,7 +80,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
       await one.pass(3);
       assert.deepEqual(await one.outflows(), [100n, 200n, 300n]);
       assert.deepEqual(await one.fates(id), ['confirmed', 'confirmed', 'confirmed']);
-      await assertBooksClean(one.world.pool);
+      await assertBooksClean(one.world.pool, one.judged());
     }
   });
 
@@ -95,7 +95,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     one.bank.clock.advance(120_000);
     await one.pass(3);
     assert.deepEqual(await one.outflows(), [100n, 200n]);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('the same key with other bytes is refused, and the same bytes for another asset too (case A8)', async () => {
@@ -114,7 +114,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     );
     const other = { id: 'bank:x/iso4217:USD', code: 'USD', decimals: 2 };
     assert.deepEqual(await one.take(one.file(csv, { asset: other })), { outcome: 'key_reused', resource });
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a corrected file pays only what the first one did not (case A8)', async () => {
@@ -138,7 +138,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     await one.pass(3);
     assert.deepEqual(await one.outflows(), [100n, 200n, 300n]);
     assert.equal((await one.take(one.file(`${header}${good}`))).outcome, 'nothing_good');
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a line without funds is refused by itself, and may be in a later file', async () => {
@@ -149,7 +149,7 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     await one.world.fund(1_000n);
     const later = await one.create(one.file(`${HEADER},300,004,1100000012,B,\n`));
     assert.deepEqual(await one.fates(later), ['pending']);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('the judge sees a file whose lines have no answer, and a key that answers nothing (inv E15, V2)', async () => {
@@ -220,7 +220,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     assert.equal(one.bank.calls.create, 1, 'nothing is sent again');
     const day = await one.world.pool.query<{ amount: bigint }>('select amount from payonce.day_totals');
     assert.deepEqual(day.rows, [{ amount: 13_000n }]);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
 
     // Only the line that failed may come again, under its own reference.
     const again = await one.create(one.json(lines, { idempotencyKey: 'again' }));
@@ -256,7 +256,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     assert.equal(one.bank.calls.create, 2);
     assert.deepEqual(await one.outflows(), [100n, 200n]);
     assert.deepEqual(await one.fates(id), ['confirmed', 'confirmed']);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a line that comes back after the batch settled is returned once, however often it is seen (case M1, M6, inv E17)', async () => {
@@ -283,7 +283,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
       ),
       /no part of it/,
     );
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a line in a state that nobody knows goes to suspense with a case, and a later look books it (case I2, I7)', async () => {
@@ -300,7 +300,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
       assert.deepEqual(await one.openCases(), ['lines_unknown']);
       assert.deepEqual(await balanceOf(one.world), { balance: FUNDS - 300n - 2n * FEE, held: 0n });
       assert.equal((await balanceOf(one.world, 'suspense')).balance, 200n + FEE);
-      await assertBooksClean(one.world.pool);
+      await assertBooksClean(one.world.pool, one.judged());
       await one.watch();
       assert.deepEqual(await one.openCases(), ['lines_unknown'], 'nothing is known yet');
 
@@ -316,7 +316,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
       const taken = { paid: 300n + 2n * FEE, not_paid: 100n + FEE, came_back: 100n + 2n * FEE }[end];
       assert.deepEqual(await balanceOf(one.world), { balance: FUNDS - taken, held: 0n });
       assert.equal((await balanceOf(one.world, 'suspense')).balance, 0n);
-      await assertBooksClean(one.world.pool);
+      await assertBooksClean(one.world.pool, one.judged());
     }
   });
 
@@ -338,7 +338,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     assert.deepEqual(await one.openCases(), ['lines_unknown', 'return_unclear'], 'it was never paid by our books');
     assert.deepEqual(await balanceOf(one.world), before);
     assert.deepEqual(await one.fates(id), ['confirmed', 'failed']);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a batch of which no line was paid gives everything back (case I2)', async () => {
@@ -352,7 +352,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     assert.deepEqual(await one.fates(id), ['failed', 'failed']);
     assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: 0n });
     assert.deepEqual(await one.events(), ['transfer_batch.created', 'transfer_batch.failed']);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
     await one.create(one.json(lines, { idempotencyKey: 'again' }));
   });
 
@@ -371,7 +371,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
       'select v.kind from payonce.effects e join payonce.effect_evidence v on v.id = e.released_by',
     );
     assert.deepEqual(kinds.rows, [{ kind: 'REFUSED_AT_ONCE' }]);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('without funds for all of it the whole file is refused, for ever, and holds nothing (inv E15)', async () => {
@@ -383,7 +383,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     const again = await one.take(file);
     assert.equal(again.outcome === 'refused' && again.replayed, true);
     assert.deepEqual((await balanceOf(one.world)).held, 0n);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a single transfer is a batch of one line: unclaimed, it waits; returned, it is paid and back (case M6)', async () => {
@@ -399,7 +399,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     await one.pass();
     assert.equal(await status(), 'returned');
     assert.deepEqual(await balanceOf(one.world), { balance: FUNDS - FEE, held: 0n });
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('a single transfer whose line is not the one that we sent is never a success', async () => {
@@ -410,7 +410,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     await one.pass(2);
     assert.equal((await readTransferById(one.world.pool, one.world.partnerId, id))?.status, 'processing');
     assert.deepEqual(await balanceOf(one.world), { balance: FUNDS, held: 5_000n + FEE });
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 
   test('more lines than can be read back are refused before anything is stored', async () => {
@@ -424,7 +424,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     await one.pass(3);
     assert.equal(await one.status(id), 'finished', 'as many as the profile allows settle');
     assert.equal((await one.outflows()).length, one.rules.linesMax);
-    await assertBooksClean(one.world.pool);
+    await assertBooksClean(one.world.pool, one.judged());
   });
 });
 
@@ -444,7 +444,7 @@ async function assertBreaches(one: BatchScene, breaches: [sql: string, name: str
       /undone/,
     );
   }
-  await assertBooksClean(one.world.pool);
+  await assertBooksClean(one.world.pool, one.judged());
 }
 
 /** A pool whose transactions of this name never come to be, as in a process that died before them. */
