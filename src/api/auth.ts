@@ -15,15 +15,8 @@ export function makeAuthenticate(
   readKey: (key: string) => Promise<Caller>,
 ): (request: FastifyRequest) => Promise<void> {
   return async (request) => {
-    const { authorization } = request.headers;
-    if (authorization === undefined || authorization === '')
-      throw new PayonceError('PO_AUTH_MISSING', {
-        pointer: '/headers/authorization',
-        got: 'nothing',
-        expected: 'Bearer and a key',
-      });
-    const key = BEARER.exec(authorization)?.[1];
-    const caller: Caller = key === undefined ? { found: 'unknown' } : await readKey(key);
+    const key = bearerOf(request);
+    const caller: Caller = key === null ? { found: 'unknown' } : await readKey(key);
     switch (caller.found) {
       case 'partner':
         request.caller = { partnerId: caller.partnerId, keyId: caller.keyId };
@@ -38,6 +31,18 @@ export function makeAuthenticate(
         throw new PayonceError('PO_AUTH_WRONG', WRONG);
     }
   };
+}
+
+/** The key of the header; null where it is none. Throws where there is no header. */
+export function bearerOf(request: FastifyRequest): string | null {
+  const { authorization } = request.headers;
+  if (authorization === undefined || authorization === '')
+    throw new PayonceError('PO_AUTH_MISSING', {
+      pointer: '/headers/authorization',
+      got: 'nothing',
+      expected: 'Bearer and a key',
+    });
+  return BEARER.exec(authorization)?.[1] ?? null;
 }
 
 const WRONG = {

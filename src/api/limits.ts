@@ -17,3 +17,7 @@ export const REQUEST_TIMEOUT_MS = 30_000;
 export const GAUGES_AGE_MS_MAX = 1_000;
 /** Levels of objects and lists in a body. The API's own have one; whatever walks a body by recursion is safe at this. */
 export const JSON_DEPTH_MAX = 32;
+/** Of a raw answer in a story: enough to read what a provider said; 200 of them stay well under what a browser takes. */
+export const STORY_ANSWER_CHARACTERS_MAX = 16_384;
+/** A log that was rewritten is broken throughout; the first lines say where it begins. */
+export const AUDIT_FAULTS_MAX = 100;

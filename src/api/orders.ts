@@ -124,7 +124,7 @@ export async function answerCancel(
 }
 
 /** It is committed: what does not wake up now finds it by itself. */
-function nudge(deps: ApiDeps): void {
+export function nudge(deps: ApiDeps): void {
   try {
     deps.wake();
   } catch (error) {

@@ -9,10 +9,9 @@
  * Any number of these may run beside each other and beside the workers: nothing is remembered between requests.
  */
 import helmet from '@fastify/helmet';
-import rateLimit from '@fastify/rate-limit';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
-import { PayonceError, toProblem } from '../kernel/errors.ts';
+import { toProblem } from '../kernel/errors.ts';
 import { toBase32 } from '../kernel/ids.ts';
 import { BODY_BYTES_MAX } from '../kernel/limits.ts';
 import { callerOf, makeAuthenticate } from './auth.ts';
@@ -20,16 +19,19 @@ import type { ApiDeps } from './deps.ts';
 import { assertUtf8, readJson } from './json.ts';
 import { EVENT_TYPES } from './event-types.ts';
 import { makeKeyReader } from './keys.ts';
-import { GOT_CHARACTERS_MAX, REQUEST_TIMEOUT_MS, REQUESTS_PER_MINUTE_MAX } from './limits.ts';
+import { GOT_CHARACTERS_MAX, REQUEST_TIMEOUT_MS } from './limits.ts';
 import { makeFindAsset } from './look-ups.ts';
 import { makeMetrics } from './metrics.ts';
+import { OPS } from './ops-schemas.ts';
 import { answerError, PROBLEM_TYPE, sendProblem } from './problems.ts';
+import { limitRequests } from './rate-limit.ts';
 import { addressRoutes } from './routes/addresses.ts';
 import { depositRoutes } from './routes/deposits.ts';
 import { endpointRoutes, eventRoutes } from './routes/events.ts';
 import { healthRoutes } from './routes/health.ts';
 import { inboundRoutes } from './routes/inbound.ts';
 import { ledgerRoutes } from './routes/ledger.ts';
+import { operatorRoutes } from './routes/ops.ts';
 import type { Routes } from './routes/routes.ts';
 import { transferRoutes } from './routes/transfers.ts';
 import { withdrawalRoutes } from './routes/withdrawals.ts';
@@ -80,6 +82,7 @@ export async function makeApi(deps: ApiDeps): Promise<FastifyInstance> {
 
   const metrics = makeMetrics(deps);
   app.decorateRequest('caller', null);
+  app.decorateRequest('operator', null);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
     reply.header('cache-control', 'no-store');
@@ -101,36 +104,27 @@ export async function makeApi(deps: ApiDeps): Promise<FastifyInstance> {
       route,
       status: reply.statusCode,
       partner: request.caller?.partnerId,
+      operator: request.operator?.id,
       ms: Math.round(reply.elapsedTime),
     };
     deps.log.debug(fields, 'answered');
   });
 
   await app.register(helmet);
-  await app.register(swagger, { openapi: documentOf(deps) });
+  // Partners see nothing of what operators have; that is told in a document of its own.
+  await app.register(swagger, { openapi: documentOf(deps), hiddenTag: OPS });
   const typed = app.withTypeProvider<TypeBoxProvider>();
   await typed.register(async (open: Routes) => healthRoutes(open, deps, metrics));
   await typed.register(async (inbound: Routes) => inboundRoutes(inbound, deps), { prefix: '/v1' });
   await typed.register(async (own: Routes) => partnerRoutes(own, deps), { prefix: '/v1' });
+  await typed.register(async (ops: Routes) => operatorRoutes(ops, deps), { prefix: '/ops' });
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
   return app;
 }
 
 async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
   app.addHook('onRequest', makeAuthenticate(makeKeyReader(deps.pool)));
-  const requestsMax = deps.requestsPerMinuteMax ?? REQUESTS_PER_MINUTE_MAX;
-  if (requestsMax > 0) {
-    await app.register(rateLimit, {
-      max: requestsMax,
-      timeWindow: 60_000,
-      keyGenerator: (request) => callerOf(request).keyId,
-      errorResponseBuilder: (_request, context) =>
-        new PayonceError('PO_RATE_LIMITED', {
-          got: `more than ${context.max} requests in a minute`,
-          expected: `a pause of ${Math.ceil(context.ttl / 1000)} seconds`,
-        }),
-    });
-  }
+  await limitRequests(app, deps, (request) => callerOf(request).keyId);
   const findAsset = makeFindAsset(deps.pool);
   withdrawalRoutes(app, deps, findAsset);
   transferRoutes(app, deps, findAsset);

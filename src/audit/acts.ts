@@ -17,10 +17,18 @@ const LIST = `select l.seq, l.at, l.actor, o.name as actor_name, l.action, l.obj
 from payonce.audit_log l
 left join payonce.operators o on o.id = l.actor
 where ($1::text is null or l.object = $1)
+  and ($3::bigint is null or l.seq < $3)
 order by l.seq desc
 limit $2`;
 
-/** `object`: what it was done to, as `case_…`, `effect:12`, `evm:1`; null: anything. */
-export async function listActs(query: Query, filter: { object: string | null; limit: number }): Promise<Act[]> {
-  return (await query.query<Act & Record<string, unknown>>(LIST, [filter.object, filter.limit])).rows;
+export interface ActFilter {
+  /** What it was done to, as `case_…`, `effect:12`, `evm:1`; null: anything. */
+  readonly object: string | null;
+  readonly limit: number;
+  /** Only acts before this one; absent: from the latest on. */
+  readonly before?: bigint | null;
+}
+
+export async function listActs(query: Query, { object, limit, before }: ActFilter): Promise<Act[]> {
+  return (await query.query<Act & Record<string, unknown>>(LIST, [object, limit, before ?? null])).rows;
 }

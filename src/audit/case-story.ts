@@ -46,11 +46,13 @@ join payonce.operators o on o.id = n.operator_id
 where n.case_id = $1
 order by n.id`;
 
-export async function readCase(query: Query, id: string): Promise<CaseStory> {
+/** `bodyCharactersMax`: raw answers are cut there. */
+export async function readCase(query: Query, id: string, bodyCharactersMax?: number): Promise<CaseStory> {
   const one = await readListedCase(query, id);
   const proposals = (await query.query<Rows<StoryProposal>>(PROPOSALS, [id])).rows;
   const notes = (await query.query<Rows<StoryNote>>(NOTES, [id])).rows;
-  const effect = one.effect_id === null ? null : ((await readEffects(query, [BigInt(one.effect_id)]))[0] ?? null);
+  const ids = one.effect_id === null ? [] : [BigInt(one.effect_id)];
+  const effect = (await readEffects(query, ids, bodyCharactersMax))[0] ?? null;
   const events = effect === null ? [] : await readEvents(query, effect.subject_type, effect.subject_id);
   return { ...one, proposals, notes, effect, events };
 }

@@ -9,6 +9,7 @@ import type { Query } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits } from '../kernel/money.ts';
 import { casesOfEffects, type ListedCase } from './case-list.ts';
+import { loadAnswers, type StoryAnswers } from './story-answers.ts';
 import { loadBankStories, type StoryBank } from './story-bank.ts';
 
 type Rows<T> = T & Record<string, unknown>;
@@ -28,21 +29,6 @@ export interface StoryVariant {
   readonly max_fee: bigint;
   readonly max_priority_fee: bigint;
   readonly signed_at: Date;
-}
-export interface StoryAnswer {
-  readonly operation: 'send' | 'look';
-  readonly send_number: number;
-  readonly source: string;
-  readonly operator: string;
-  readonly reach: string;
-  readonly status: number | null;
-  readonly body: string;
-  readonly variant_hash: string | null;
-  readonly repeats: number;
-  readonly received_at: Date;
-  readonly last_received_at: Date;
-  readonly read_as: string | null;
-  readonly why: string | null;
 }
 export interface StoryEvidence {
   readonly id: string;
@@ -73,7 +59,7 @@ export interface StoryEvent {
   readonly waiting: number;
   readonly dead: number;
 }
-export interface EffectStory extends StoryBank {
+export interface EffectStory extends StoryAnswers, StoryBank {
   readonly id: string;
   readonly subject_type: string;
   readonly subject_id: string;
@@ -120,7 +106,6 @@ export interface EffectStory extends StoryBank {
   readonly reopens: number;
   readonly history: readonly StoryLine[];
   readonly variants: readonly StoryVariant[];
-  readonly answers: readonly StoryAnswer[];
   readonly evidence: readonly StoryEvidence[];
   readonly postings: readonly StoryPosting[];
   readonly cases: readonly ListedCase[];
@@ -192,12 +177,6 @@ from payonce.effect_variants
 where effect_id = any ($1::bigint[])
 order by id`;
 
-const ANSWERS = `select effect_id, operation, send_number, source, operator, reach, status, body, variant_hash, repeats,
-       received_at, last_received_at, observed as read_as, observed_why as why
-from payonce.effect_answers
-where effect_id = any ($1::bigint[])
-order by id`;
-
 const EVIDENCE = `select v.effect_id, v.id::text, v.kind, k.says, v.rank, v.source, v.operator, v.object_id, v.detail,
        v.proposal_id, v.at, v.struck_at
 from payonce.effect_evidence v
@@ -226,7 +205,12 @@ interface PostingLine {
   readonly units: bigint;
 }
 
-export async function readEffects(query: Query, ids: readonly bigint[]): Promise<EffectStory[]> {
+/** `bodyCharactersMax`: raw answers are cut there. */
+export async function readEffects(
+  query: Query,
+  ids: readonly bigint[],
+  bodyCharactersMax?: number,
+): Promise<EffectStory[]> {
   const of = async <T>(sql: string): Promise<Map<bigint, T[]>> => {
     const found = new Map<bigint, T[]>();
     for (const { effect_id, ...rest } of (await query.query<OfEffect<T>>(sql, [ids])).rows)
@@ -236,7 +220,7 @@ export async function readEffects(query: Query, ids: readonly bigint[]): Promise
   const { rows } = await query.query<Rows<EffectColumns>>(EFFECTS, [ids]);
   const history = await of<StoryLine>(HISTORY);
   const variants = await of<StoryVariant>(VARIANTS);
-  const answers = await of<StoryAnswer>(ANSWERS);
+  const answers = await loadAnswers(query, ids, bodyCharactersMax);
   const evidence = await of<StoryEvidence>(EVIDENCE);
   const postings = await of<PostingLine>(POSTINGS);
   const banks = await loadBankStories(query, ids);
@@ -246,16 +230,16 @@ export async function readEffects(query: Query, ids: readonly bigint[]): Promise
     ...(banks.get(row.id) ?? { payee: null, believed: null, returns: [] }),
     history: history.get(row.id) ?? [],
     variants: variants.get(row.id) ?? [],
-    answers: answers.get(row.id) ?? [],
+    ...(answers.get(row.id) ?? { answers: [], answers_left_out: 0 }),
     evidence: evidence.get(row.id) ?? [],
     postings: toPostings(postings.get(row.id) ?? []),
     cases: cases.filter((one) => one.effect_id === row.id.toString()),
   }));
 }
 
-function toEffect(
-  row: EffectColumns,
-): Omit<EffectStory, 'history' | 'variants' | 'answers' | 'evidence' | 'postings' | 'cases' | keyof StoryBank> {
+type Listed = 'history' | 'variants' | 'evidence' | 'postings' | 'cases' | keyof StoryAnswers | keyof StoryBank;
+
+function toEffect(row: EffectColumns): Omit<EffectStory, Listed> {
   return {
     id: row.id.toString(),
     subject_type: row.subject_type,

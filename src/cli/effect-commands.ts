@@ -1,20 +1,24 @@
-/** One effect: its story, and wishes that the next worker carries out under its lease, with the same identity. */
+/** One effect: its story; a look or an ask now, under its lease; a bump or a cancel by the next worker. Same identity always. */
 import type { Command } from 'commander';
 import { findEffects, readEffects, readEvents } from '../audit/story.ts';
+import { type Acted, type ActNow, actNow } from '../engine/act-now.ts';
 import { wish, type Wish } from '../engine/adjudicate.ts';
 import { needOperator } from '../engine/administration.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
-import { EXIT } from './output.ts';
+import { EXIT, moment, printable, type Report } from './output.ts';
 import { effectText, eventsText } from './story-text.ts';
 
-const WISHES: readonly { readonly wish: Wish; readonly says: string; readonly means: string }[] = [
+const NOW: readonly { readonly act: ActNow; readonly says: string; readonly means: string }[] = [
   {
-    wish: 'ask',
-    says: 'send the same bytes again and look (operator)',
+    act: 'ask',
+    says: 'look, and send the same bytes again, now (operator)',
     means: 'The same bytes are sent again: it can happen once at most.',
   },
-  { wish: 'look', says: 'look again at the rail (operator)', means: 'Nothing is sent.' },
+  { act: 'look', says: 'look again at the rail, now (operator)', means: 'Nothing is sent.' },
+];
+
+const WISHES: readonly { readonly wish: Wish; readonly says: string; readonly means: string }[] = [
   {
     wish: 'bump',
     says: 'same nonce and payload, higher fees (operator; chains)',
@@ -32,7 +36,7 @@ export function addEffectCommands(program: Command, bind: Bind, deps: CliDeps): 
   bind(
     effect
       .command('show <id>')
-      .description('the whole story: by effect number, withdrawal id, transaction hash or identity'),
+      .description('the whole story: by effect number, withdrawal or transfer id, transaction hash or identity'),
     async (args) => {
       const { effects, events } = await deps.withDatabase(async ({ pool }) => {
         const effects = await readEffects(pool, await findEffects(pool, argument(args, 0)));
@@ -45,25 +49,73 @@ export function addEffectCommands(program: Command, bind: Bind, deps: CliDeps): 
       return { json: { effects, events }, text: [effects.map(effectText).join('\n\n'), eventsText(events)].join('\n') };
     },
   );
+  for (const { act, says, means } of NOW) {
+    bind(effect.command(`${act} <id>`).description(says), async (args) => {
+      const { id, acted } = await deps.withEngine(async ({ engine, operatorKey }) => {
+        const operator = await needOperator(engine.pool, operatorKey, 'operator');
+        const id = await newestEffect(engine.pool, argument(args, 0));
+        return { id, acted: await actNow(engine, operator, id, act) };
+      });
+      return actedReport(id, act, acted, means);
+    });
+  }
   for (const one of WISHES) {
     bind(effect.command(`${one.wish} <id>`).description(one.says), async (args) => {
       const { id, outcome } = await deps.withEngine(async ({ engine, operatorKey }) => {
         const operator = await needOperator(engine.pool, operatorKey, 'operator');
-        // The last try of a withdrawal is the only one that can still be open.
-        const id = (await findEffects(engine.pool, argument(args, 0))).at(-1) ?? 0n;
+        const id = await newestEffect(engine.pool, argument(args, 0));
         return { id, outcome: await wish(engine, operator, id, one.wish) };
       });
-      if (outcome === 'ended') {
-        return {
-          json: { effect_id: id, wish: one.wish, outcome },
-          text: `Effect ${id} is not open for that: nothing to ${one.wish}. See: payonce effect show ${id}`,
-          exit: EXIT.conflict,
-        };
-      }
-      return {
-        json: { effect_id: id, wish: one.wish, outcome },
-        text: `Noted: the next worker does it, within a second where one runs. ${one.means}\nFollow it: payonce effect show ${id}`,
-      };
+      if (outcome === 'ended') return endedReport(id, one.wish, 'it has ended');
+      return wishedReport(id, one.wish, one.means);
     });
   }
+}
+
+/** The last try of a withdrawal or transfer is the only one that can still be open. */
+async function newestEffect(pool: Parameters<typeof findEffects>[0], asked: string): Promise<bigint> {
+  return (await findEffects(pool, asked)).at(-1) ?? 0n;
+}
+
+function actedReport(id: bigint, act: ActNow, acted: Acted, means: string): Report {
+  switch (acted.outcome) {
+    case 'advanced': {
+      const { outcome, state, evidenceVersion, sent, withheld } = acted;
+      const left = sent > 0 ? ' The same bytes were sent again.' : ' Nothing was sent.';
+      return {
+        json: { effect_id: id, act, outcome, state, evidence_version: evidenceVersion, sent, withheld },
+        text: `Looked at effect ${id}: it is ${state}, evidence version ${evidenceVersion}.${left}${withheld === null ? '' : ` Not sent: ${printable(withheld)}.`}\nRead it: payonce effect show ${id}`,
+      };
+    }
+    case 'hurried':
+      return {
+        json: { effect_id: id, act, outcome: acted.outcome },
+        text: `Effect ${id} is not sealed: nothing has left, so there is nothing to ${act}. The next worker plans it at once.\nFollow it: payonce effect show ${id}`,
+      };
+    case 'wished':
+      return wishedReport(id, act, means);
+    case 'busy':
+      return {
+        json: { effect_id: id, act, outcome: acted.outcome, until: acted.until },
+        text: `Somebody else is at effect ${id}, until ${moment(acted.until) ?? 'soon'} at the latest. Nothing was done.\nNext: run the command again in a moment.`,
+        exit: EXIT.conflict,
+      };
+    case 'gone':
+      return endedReport(id, act, acted.why);
+  }
+}
+
+function wishedReport(id: bigint, wish: Wish, means: string): Report {
+  return {
+    json: { effect_id: id, wish, outcome: 'wished' },
+    text: `Noted: the next worker does it, within a second where one runs. ${means}\nFollow it: payonce effect show ${id}`,
+  };
+}
+
+function endedReport(id: bigint, wish: Wish, why: string): Report {
+  return {
+    json: { effect_id: id, wish, outcome: 'ended' },
+    text: `Effect ${id} is not open for that: ${printable(why)}. Nothing to ${wish}. See: payonce effect show ${id}`,
+    exit: EXIT.conflict,
+  };
 }

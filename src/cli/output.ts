@@ -99,18 +99,6 @@ export function cut(text: string, charactersMax: number): string {
     : `${text.slice(0, charactersMax)}… (${text.length - charactersMax} more; --json shows all)`;
 }
 
-/** bigint as text, never a number; bytes as the text that they are, or as hex. */
-export function toJsonText(value: unknown): string {
-  return JSON.stringify(
-    value,
-    (_key, one: unknown) => {
-      if (typeof one === 'bigint') return one.toString();
-      return one;
-    },
-    2,
-  );
-}
-
 /** The exact bytes for people: readable text where they are that, else hex. */
 export function bytesText(bytes: Uint8Array): string {
   const text = Buffer.from(bytes).toString('utf8');

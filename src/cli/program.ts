@@ -9,6 +9,7 @@
  */
 import { Command, CommanderError } from 'commander';
 import { PayonceError } from '../kernel/errors.ts';
+import { toJsonText } from '../kernel/json-text.ts';
 import type { Act, Bind } from './binding.ts';
 import { addCaseCommands } from './case-commands.ts';
 import { addCheckCommands } from './check-commands.ts';
@@ -16,7 +17,7 @@ import { addControlCommands } from './control-commands.ts';
 import type { CliDeps } from './deps.ts';
 import { addEffectCommands } from './effect-commands.ts';
 import { tellFault } from './faults.ts';
-import { EXIT, toJsonText } from './output.ts';
+import { EXIT } from './output.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRunCommands } from './run-commands.ts';
@@ -36,7 +37,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     command.option('--json', 'print one JSON document').action(async () => {
       const isJson = command.opts<{ json?: boolean }>().json === true;
       const report = await act(command.args, command.opts() as Options);
-      process.stdout.write(`${isJson ? toJsonText(report.json) : report.text}\n`);
+      process.stdout.write(`${isJson ? toJsonText(report.json, 2) : report.text}\n`);
       exit = report.exit ?? EXIT.ok;
     });
   };

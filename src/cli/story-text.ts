@@ -1,6 +1,7 @@
 /** A story as people read it, from what was meant to what came of it. What strangers answered is cut and made harmless. */
 import type { CaseStory } from '../audit/case-story.ts';
-import type { EffectStory, StoryAnswer, StoryEvent, StoryEvidence } from '../audit/story.ts';
+import type { EffectStory, StoryEvent, StoryEvidence } from '../audit/story.ts';
+import type { StoryAnswer } from '../audit/story-answers.ts';
 import { bytesText, cut, facts, heading, moment, paint, printable, table } from './output.ts';
 
 /** Enough to see what kind of answer it was. */
@@ -47,7 +48,7 @@ export function effectText(one: EffectStory): string {
       ['AT', 'STATE', 'BECAUSE'],
       one.history.map((line) => [moment(line.at), line.to_state, line.reason]),
     ),
-    ...answersText(one.answers),
+    ...answersText(one.answers, one.answers_left_out),
     ...evidenceText(one.evidence, one.end?.evidence_id ?? null),
     heading('Booked'),
     table(
@@ -139,10 +140,11 @@ function sealText({ seal, variants }: EffectStory): string[] {
   ];
 }
 
-function answersText(answers: readonly StoryAnswer[]): string[] {
+function answersText(answers: readonly StoryAnswer[], leftOut: number): string[] {
   if (answers.length === 0) return [heading('Asked and answered'), 'Nothing was sent or asked yet.'];
   return [
     heading('Asked and answered'),
+    ...(leftOut === 0 ? [] : [`${leftOut} answers between the first and the last ones are not shown.`]),
     ...answers.flatMap((one) => [
       [
         moment(one.received_at),

@@ -20,11 +20,14 @@ const ANY_OPERATOR = `select 1
 from payonce.operators
 limit 1`;
 
-/** The operator of this key; refuses where none is given. */
-export async function needOperator(query: Query, key: string | null, least: Role): Promise<Operator> {
-  if (key === null)
+/** Who acts: by a key, or an operator whose key was read already; null: nobody said. */
+export type Who = string | Operator | null;
+
+/** The operator who acts; refuses where none is given. */
+export async function needOperator(query: Query, who: Who, least: Role): Promise<Operator> {
+  if (who === null)
     throw new PayonceError('PO_AUTH_MISSING', { detail: `This needs the key of an operator (${least})` });
-  const operator = await loadOperator(query, key);
+  const operator = typeof who === 'string' ? await loadOperator(query, who) : who;
   requireRole(operator, least);
   return operator;
 }

@@ -7,7 +7,7 @@
 import type { Query, Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { clearAlert, raiseAlert } from './alerts.ts';
-import { needOperator } from './administration.ts';
+import { needOperator, type Who } from './administration.ts';
 import { audit } from './audit-log.ts';
 import { liftQuarantine } from './quarantine.ts';
 
@@ -50,11 +50,11 @@ where name = $1`;
 /** No new seal on this rail from the next one on. A stop that stands keeps its first reason. */
 export async function stopRail(
   tx: Tx,
-  key: string | null,
+  who: Who,
   name: string,
   reason: string,
 ): Promise<{ outcome: 'stopped' | 'was_stopped'; reason: string }> {
-  const by = await needOperator(tx, key, 'operator');
+  const by = await needOperator(tx, who, 'operator');
   const standing = await lockRail(tx, name);
   if (standing !== null) return { outcome: 'was_stopped', reason: standing };
   await tx.query(STOP, [name, reason]);
@@ -69,10 +69,10 @@ where name = $1`;
 
 export async function resumeRail(
   tx: Tx,
-  key: string | null,
+  who: Who,
   name: string,
 ): Promise<{ outcome: 'resumed' | 'was_running'; reason: string | null }> {
-  const by = await needOperator(tx, key, 'admin');
+  const by = await needOperator(tx, who, 'admin');
   const standing = await lockRail(tx, name);
   if (standing === null) return { outcome: 'was_running', reason: null };
   if (standing.startsWith(DATABASE_CHANGED)) {

@@ -219,7 +219,7 @@ export function operationOf(document: OpenApi, method: string, path: string): Op
   return found === undefined ? undefined : document.paths[found]?.[method.toLowerCase()];
 }
 
-function assertAsDocumented(document: OpenApi, method: string, path: string, answer: Answer): void {
+export function assertAsDocumented(document: OpenApi, method: string, path: string, answer: Answer): void {
   const operation = operationOf(document, method, path);
   if (answer.status >= 400 && answer.status !== 503) {
     assert.match(
