@@ -18,13 +18,15 @@ import { INTAKE_LANES } from './limits.ts';
 import { sendProblem } from './problems.ts';
 
 /** Orders of one kind as their routes see them. */
-export interface OrderResource {
+export interface ReadableOrders {
   /** As in `resource.type` of a problem. */
   readonly type: string;
   /** Where they are listed. */
   readonly path: string;
   /** `null`: there is none of this partner. */
   readDetail(partnerId: string, id: string): Promise<{ readonly status: string } | null>;
+}
+export interface OrderResource extends ReadableOrders {
   cancel(partnerId: string, id: string, by: string): Promise<CancelOutcome>;
 }
 
@@ -52,7 +54,7 @@ function laneOf(partnerId: string): number {
 /** What a POST answers: 201 with the order, 200 for a repetition, 202 where it is stored and cannot be read back now. */
 export async function answerIntake(
   deps: ApiDeps,
-  kind: OrderResource,
+  kind: ReadableOrders,
   reply: FastifyReply,
   partnerId: string,
   outcome: CreateOutcome,
@@ -77,7 +79,7 @@ export async function answerIntake(
   return reply.code(outcome.outcome === 'created' ? 201 : 200).send({ ...detail, ...beside });
 }
 
-export async function loadDetail(kind: OrderResource, partnerId: string, id: string): Promise<{ status: string }> {
+export async function loadDetail(kind: ReadableOrders, partnerId: string, id: string): Promise<{ status: string }> {
   const detail = await kind.readDetail(partnerId, id);
   if (detail === null) throw new PayonceError('PO_NOT_FOUND');
   return detail;
@@ -86,7 +88,7 @@ export async function loadDetail(kind: OrderResource, partnerId: string, id: str
 /** Null where it cannot be read right now. */
 async function readBack(
   deps: ApiDeps,
-  kind: OrderResource,
+  kind: ReadableOrders,
   partnerId: string,
   id: string,
 ): Promise<{ status: string } | null> {

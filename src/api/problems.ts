@@ -65,6 +65,7 @@ const REFUSES_A_VALUE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PO_AMOUNT_OUT_OF_LIMITS',
   'PO_DAY_LIMIT',
   'PO_ASSET_UNKNOWN',
+  'PO_FILE_INVALID',
   'PO_ADDRESS_INVALID',
   'PO_PAYEE_INVALID',
 ]);

@@ -33,6 +33,7 @@ import { inboundRoutes } from './routes/inbound.ts';
 import { ledgerRoutes } from './routes/ledger.ts';
 import { operatorRoutes } from './routes/ops.ts';
 import type { Routes } from './routes/routes.ts';
+import { transferBatchRoutes } from './routes/transfer-batches.ts';
 import { transferRoutes } from './routes/transfers.ts';
 import { withdrawalRoutes } from './routes/withdrawals.ts';
 import { PartnerEvent, type TypeBoxProvider } from './schemas.ts';
@@ -128,6 +129,7 @@ async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
   const findAsset = makeFindAsset(deps.pool);
   withdrawalRoutes(app, deps, findAsset);
   transferRoutes(app, deps, findAsset);
+  await app.register(async (files: Routes) => transferBatchRoutes(files, deps, findAsset));
   addressRoutes(app, deps);
   depositRoutes(app, deps);
   ledgerRoutes(app, deps, findAsset);

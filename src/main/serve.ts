@@ -10,6 +10,7 @@ import { createServer } from 'node:net';
 import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
+import { takeLeftBehindOnce } from '../flows/transfers/batch.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
 import { type Role, ROLES, startRoles } from '../worker/roles.ts';
@@ -22,6 +23,8 @@ import { type App, wire, type WireOptions } from './wire.ts';
 const DRAIN_MS_MAX = 20_000;
 const REGISTER_EVERY_MS = 5_000;
 const MARKS_EVERY_MS = 10_000;
+/** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
+const FILES_EVERY_MS = 10_000;
 
 export interface Database {
   readonly url: string;
@@ -59,6 +62,8 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             }
           },
         },
+        // What is waited for is nobody's request any more: the uploader's process died.
+        { name: 'files left behind', everyMs: FILES_EVERY_MS, run: () => takeLeftBehindOnce(app.engine) },
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
     },

@@ -16,6 +16,7 @@ import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
+import { makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
@@ -102,7 +103,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     log,
     makeId,
     chart,
-    flows: [makeWithdrawals(chart), makeTransfers(chart)],
+    flows: [makeWithdrawals(chart), makeTransfers(chart), makeTransferBatches(chart, makeId)],
     rails: [...rails, ...bankRails],
     verbs: makeDepositVerbs({
       pool,

@@ -13,6 +13,7 @@ import { type BankApi, makeBankApi } from './bank-world.ts';
 interface Things {
   withdrawal: string;
   transfer: string;
+  batch: string;
   address: string;
   deposit: string;
   event: string;
@@ -52,6 +53,17 @@ const RECIPES: Record<string, Recipe> = {
     status: 201,
     kind: 'create',
   },
+  createTransferBatch: {
+    path: () => '/v1/transfer-batches',
+    ask: {
+      body: {
+        asset: 'KRW',
+        lines: [{ amount: '1', bank_code: '004', account_number: '0013', holder_name: '홍길동' }],
+      },
+    },
+    status: 201,
+    kind: 'create',
+  },
   createAddress: { path: () => '/v1/addresses', ask: { body: { chain: 'noop' } }, status: 201, kind: 'create' },
   createEndpoint: {
     path: () => '/v1/endpoints',
@@ -63,12 +75,15 @@ const RECIPES: Record<string, Recipe> = {
   cancelWithdrawal: one((own) => `/v1/withdrawals/${own.withdrawal}/cancel`),
   readTransfer: one((own) => `/v1/transfers/${own.transfer}`),
   cancelTransfer: one((own) => `/v1/transfers/${own.transfer}/cancel`),
+  readTransferBatch: one((own) => `/v1/transfer-batches/${own.batch}`),
+  listTransferBatchLines: one((own) => `/v1/transfer-batches/${own.batch}/lines`),
   readAddress: one((own) => `/v1/addresses/${own.address}`),
   readDeposit: one((own) => `/v1/deposits/${own.deposit}`),
   readEvent: one((own) => `/v1/events/${own.event}`),
   deleteEndpoint: one((own) => `/v1/endpoints/${own.endpoint}`, 204),
   listWithdrawals: list('/v1/withdrawals'),
   listTransfers: list('/v1/transfers'),
+  listTransferBatches: list('/v1/transfer-batches'),
   listAddresses: list('/v1/addresses'),
   listDeposits: list('/v1/deposits'),
   listEvents: list('/v1/events'),
@@ -94,6 +109,21 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
   const { pool, makeId, assetId } = api.world;
   const withdrawal = await api.pay({ external_id: `of-${partnerId}` }, { key, idempotencyKey: `things-${n}` });
   const transfer = await api.transfer({ external_id: `bank-of-${partnerId}` }, { key, idempotencyKey: `bank-${n}` });
+  const batch = await api.ask('POST', '/v1/transfer-batches', {
+    key,
+    body: {
+      asset: 'KRW',
+      lines: [
+        {
+          amount: '2',
+          bank_code: '004',
+          account_number: '0014',
+          holder_name: 'A',
+          external_id: `line-of-${partnerId}`,
+        },
+      ],
+    },
+  });
   const address = await api.ask('POST', '/v1/addresses', {
     key,
     body: { chain: 'noop', user_ref: `user-${partnerId}` },
@@ -130,6 +160,7 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
   return {
     withdrawal: withdrawal.body.id,
     transfer: transfer.body.id,
+    batch: batch.body.id,
     address: address.body.id,
     deposit,
     event: events.body.items[0].id,
@@ -200,6 +231,7 @@ test("a list shows the caller's own and nothing of another's", async () => {
   const mine: Record<string, string> = {
     listWithdrawals: own.withdrawal,
     listTransfers: own.transfer,
+    listTransferBatches: own.batch,
     listAddresses: own.address,
     listDeposits: own.deposit,
     listEvents: own.event,

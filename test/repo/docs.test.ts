@@ -32,8 +32,8 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
   const rows = [...page('webhooks.md').matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (.*) \|$/gm)];
   assert.deepEqual(Object.fromEntries(rows.map(([, type, words]) => [type, words])), EVENT_TYPES);
   const deposits = readdirSync(join(root, 'src/flows/deposits')).map((file) => source(`flows/deposits/${file}`));
-  const ofOrders = (flow: string, subject: string): string[] => {
-    const statuses = /const STATUS_OF = \{([^}]*)\}/.exec(source(`flows/${flow}/index.ts`))?.[1] ?? '';
+  const ofOrders = (flow: string, subject: string, file = 'index.ts'): string[] => {
+    const statuses = /const STATUS_OF = \{([^}]*)\}/.exec(source(`flows/${flow}/${file}`))?.[1] ?? '';
     return ['created', ...[...statuses.matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name)].map(
       (name) => `${subject}.${name}`,
     );
@@ -41,6 +41,7 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
   const emitted = [
     ...ofOrders('withdrawals', 'withdrawal'),
     ...ofOrders('transfers', 'transfer'),
+    ...ofOrders('transfers', 'transfer_batch', 'batch.ts'),
     ...deposits.flatMap((text) => [...text.matchAll(/'(deposit\.[a-z]+)'/g)].map(([, type]) => type)),
   ];
   assert.deepEqual(new Set(emitted), new Set(Object.keys(EVENT_TYPES)));

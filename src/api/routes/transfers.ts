@@ -141,7 +141,8 @@ export function transferRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset)
   );
 }
 
-function payeeCheckOf(deps: ApiDeps, asset: Asset): NonNullable<ReturnType<ApiDeps['readPayee']>> {
+/** What the bank that pays this asset asks of a payee; an asset of a chain is refused. */
+export function payeeCheckOf(deps: ApiDeps, asset: Asset): NonNullable<ReturnType<ApiDeps['readPayee']>> {
   const check = deps.readPayee(asset.id);
   if (check === null)
     throw new PayonceError('PO_REQUEST_INVALID', {
