@@ -22,6 +22,7 @@ interface Scene {
   readonly rail: Rail;
   /** What the rail shows from now on, and a look at it. */
   readonly show: (...returned: Returned[]) => Promise<void>;
+  readonly showAs: (observation: Partial<Observation>) => Promise<void>;
 }
 
 async function paid(flow: 'transfer' | 'withdrawal' = 'transfer'): Promise<Scene> {
@@ -54,14 +55,16 @@ async function paid(flow: 'transfer' | 'withdrawal' = 'transfer'): Promise<Scene
     await world.pool.query('update payonce.effects set next_at = payonce.now() where ended_at is null');
     await advanceOnce(world.engine, rail);
   }
+  const showAs = async (observation: Partial<Observation>): Promise<void> => {
+    seen = observation;
+    await world.pool.query("update payonce.effects set watch_at = payonce.now() - interval '1 second'");
+    assert.equal(await watchReleasedOnce(world.engine, rail), 1);
+  };
   return {
     world,
     rail,
-    async show(...returned) {
-      seen = { kind: 'came_back', objectId: 'bank-1', returned };
-      await world.pool.query("update payonce.effects set watch_at = payonce.now() - interval '1 second'");
-      assert.equal(await watchReleasedOnce(world.engine, rail), 1);
-    },
+    show: (...returned) => showAs({ kind: 'came_back', objectId: 'bank-1', returned }),
+    showAs,
   };
 }
 
@@ -100,6 +103,41 @@ test('what would take back more than went, has two amounts or cannot be read is 
   assert.deepEqual(new Set(await casesOf(world)), new Set(['return_unclear']));
   assert.deepEqual(await returnsOf(world), [6_000n]);
   assert.deepEqual(await balanceOf(world), { balance: FUNDS - AMOUNT + 6_000n, held: 0n });
+  await assertBooksClean(world.pool);
+  await world.end();
+});
+
+test('an object that fails after success is a return where the profile tells what came back, else a case (case M1)', async () => {
+  const told = await paid();
+  await told.showAs({ kind: 'object_failed', objectId: 'bank-1', returned: [part('bank-1:failed', AMOUNT)] });
+  assert.deepEqual(await returnsOf(told.world), [AMOUNT]);
+  assert.deepEqual(await casesOf(told.world), []);
+  await assertBooksClean(told.world.pool);
+  await told.world.end();
+
+  const untold = await paid();
+  for (let look = 0; look < 2; look += 1) await untold.showAs({ kind: 'object_failed', objectId: 'bank-1' });
+  assert.deepEqual(await returnsOf(untold.world), []);
+  assert.deepEqual(await casesOf(untold.world), ['return_unclear']);
+  assert.deepEqual(await balanceOf(untold.world), { balance: FUNDS - AMOUNT, held: 0n });
+  await assertBooksClean(untold.world.pool);
+  await untold.world.end();
+});
+
+test('a second object under one key, seen long after the first settled, is the highest case, and nothing is booked', async () => {
+  const { world, showAs } = await paid();
+  await showAs({ kind: 'key_taken', objectId: 'bank-2', detail: 'two carry our key' });
+  assert.deepEqual(await casesOf(world), [], 'a word about what settled is no news');
+  await showAs({ kind: 'key_taken', objectId: 'bank-2', detail: 'two carry our key: bank-1, bank-2', doubled: true });
+  const { rows } = await world.pool.query<{ kind: string; severity: number; summary: string }>(
+    'select kind, severity, summary from payonce.cases',
+  );
+  assert.deepEqual(
+    rows.map((row) => [row.kind, row.severity]),
+    [['contradiction', 3]],
+  );
+  assert.match(rows[0]?.summary ?? '', /may have been paid twice: two carry our key: bank-1, bank-2/);
+  assert.deepEqual(await balanceOf(world), { balance: FUNDS - AMOUNT, held: 0n });
   await assertBooksClean(world.pool);
   await world.end();
 });

@@ -470,6 +470,26 @@ test('a used batch id with its link is testimony, without it the advice to take 
   assert.equal(invalid.refusal?.atOnce, true);
 });
 
+test('two living transfers under our key are a double, and one beside a failed one is not', () => {
+  for (const [name, list] of [
+    ['generic', (items: Json[]): Json => ({ data: items })],
+    ['unkeyed', (items: Json[]): Json => ({ transfers: items })],
+  ] as const) {
+    const profile = profileOf(name);
+    const sealed = sealFor(profile);
+    const id = name === 'generic' ? 'id' : 'transferId';
+    const paid = Object.entries(profile.states).find(([, meaning]) => meaning === 'paid')?.[0] ?? '';
+    const failed = Object.entries(profile.states).find(([, meaning]) => meaning === 'failed')?.[0] ?? '';
+    for (const other of [paid, failed]) {
+      const items = [objectOf(profile, sealed, paid), objectOf(profile, sealed, other, { [id]: 'another' })];
+      const answer = answerTo({ status: 200, body: list(items) }, { look: 'by_reference' });
+      const read = readBankAnswer(profile, answer, sealed);
+      assert.equal(read.kind, 'key_taken');
+      assert.equal(read.doubled, other === paid ? true : undefined, `${name} ${other}`);
+    }
+  }
+});
+
 test('an answer too long to be kept whole reads as unreadable, never as less than it was', () => {
   const generic = profileOf('generic');
   const sealed = sealFor(generic);
