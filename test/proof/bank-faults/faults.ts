@@ -18,7 +18,7 @@ export const AMOUNT = 12_500n;
 export interface Hands {
   readonly bank: Bank;
   /** As after a restart with the new secret under a new name. */
-  rotate(): Promise<void>;
+  readonly rotate: () => Promise<void>;
 }
 
 export interface Fault {

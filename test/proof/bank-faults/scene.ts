@@ -39,7 +39,14 @@ const LEASE_MS = 100_000;
 const HOUR = 60;
 const DAY = 24 * HOUR;
 const STEPS: readonly number[] = [
-  ...[0, 2, 4, 6, 10, 40, 75, 150],
+  0,
+  2,
+  4,
+  6,
+  10,
+  40,
+  75,
+  150,
   ...[3.5, 5.5, 13, 25.5, 26.5, 30.5, 51].map((hours) => hours * HOUR),
   ...[3.2, 4.2, 6.2, 8.2, 9.2, 15.5, 17, 30.5, 31.5, 33, 35].map((days) => days * DAY),
 ];
