@@ -8,10 +8,10 @@ import { afterEach, test } from 'node:test';
 import { openCase } from '../../src/engine/cases.ts';
 import { readTransferById } from '../../src/flows/transfers/store.ts';
 import { balanceOf } from '../support/world.ts';
-import { AMOUNT, makeOpsScene, type OpsScene, SILENT } from './ops-scene.ts';
+import { AMOUNT, makeOpsScene, type OpsOptions, type OpsScene } from './ops-scene.ts';
 
 let open: OpsScene | null = null;
-async function scene(options: Parameters<typeof makeOpsScene>[0] = {}): Promise<OpsScene> {
+async function scene(options: OpsOptions = {}): Promise<OpsScene> {
   open = await makeOpsScene(options);
   return open;
 }
@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 
 /** A transfer that is not decided, with its case. */
-async function undecided(options: Parameters<typeof makeOpsScene>[0] = {}) {
+async function undecided(options: OpsOptions = {}) {
   const one = await scene(options);
   const transferId = await one.pay();
   await one.pass();
@@ -221,7 +221,7 @@ test('a proposal that lacks what its verb needs is refused by name, and so is a 
 });
 
 test('what never was is answered 404 on every path that names one', async () => {
-  const one = await scene({ faults: SILENT });
+  const one = await scene();
   const body = { verb: 'close', reason: 'x' };
   for (const [method, path, sent] of [
     ['GET', '/ops/cases/case_nobody', undefined],

@@ -8,10 +8,9 @@ import { type Bank, type BankOptions, startBank } from '../../sim/bank/bank.ts';
 import { createApiKey } from '../../src/api/keys.ts';
 import { type ApiDeps, makeApi } from '../../src/api/server.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
-import { createOperator, type Role } from '../../src/engine/operators.ts';
+import { createOperator, type Operator, type Role } from '../../src/engine/operators.ts';
 import { createTransfers, makeTransfers, readTransfer } from '../../src/flows/transfers/index.ts';
 import { toJsonText } from '../../src/kernel/json-text.ts';
-import type { Log } from '../../src/kernel/log.ts';
 import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
 import { intentFor } from '../rails/bank-scene.ts';
 import { assertBooksClean, type BooksOptions } from '../support/books.ts';
@@ -36,93 +35,38 @@ const PEOPLE = {
 } as const satisfies Record<string, Role>;
 type Person = keyof typeof PEOPLE;
 
-export interface OpsScene {
-  readonly bank: Bank;
-  readonly world: World;
-  readonly rail: BankRail;
+/** The API over a world, and people with a key each. */
+export interface OpsApi {
   readonly app: FastifyInstance;
+  /** What `app` was made of, for a second one beside it. */
+  readonly deps: ApiDeps;
   readonly keys: Readonly<Record<Person, string>>;
   readonly ids: Readonly<Record<Person, string>>;
   readonly partnerKey: string;
   readonly document: OpenApi;
-  readonly logged: ReturnType<typeof collectingLog>;
   readonly woken: { times: number };
   /** What must stand in no answer and no line of the log. */
-  secrets(): readonly string[];
+  readonly secrets: readonly string[];
   /** By an operator, or with a key (null: none). */
   ask(method: string, path: string, by: Person | { key: string | null }, body?: unknown): Promise<Answer>;
-  /** A transfer, sealed and sent once. */
-  pay(key?: string): Promise<string>;
-  /** One pass of a worker over everything that is open. */
-  pass(times?: number): Promise<void>;
-  /** The one effect that there is. */
-  effect(): Promise<{ id: bigint; state: string; send_count: number; wanted: string | null; evidence_version: number }>;
-  /** The one open case. */
-  caseId(): Promise<string>;
-  /** Also where a check of it fails: a scene left open would keep the file's process alive. */
-  end(books?: BooksOptions): Promise<void>;
 }
 
-export async function makeOpsScene(
-  options: {
-    label?: string;
-    faults?: NonNullable<BankOptions['faults']>;
-    deps?: Partial<ApiDeps>;
-    connectionsMax?: number;
-    timeoutMs?: number;
-  } = {},
-): Promise<OpsScene> {
-  const profile = PROFILES.find((one) => one.name === 'generic') ?? assert.fail();
-  const bank = await startBank({ profile: 'generic', faults: options.faults ?? SILENT });
-  const { asset, payee } = intentFor(profile);
-  assert.ok(payee !== null);
-  const logged = collectingLog();
-  const log: Log = logged;
-  let made: BankRail | undefined;
-  const world = await makeWorld({
-    label: options.label ?? 'ops',
-    log,
-    rails: (ports) => {
-      made = makeBankRail(
-        {
-          name: 'bank:generic',
-          profile,
-          baseUrl: bank.url,
-          account: 'acc_1',
-          credential: { id: 'cred_1', secret: () => bank.credentials.current() },
-          deployment: 'test',
-          direct: true,
-          capabilities: { resendAfterMs: 0, decideWithinMs: 0 },
-        },
-        { ports, http: { timeoutMs: options.timeoutMs ?? 2_000 } },
-      );
-      return [made];
-    },
-    flows: (chart) => [makeTransfers(chart)],
-    chain: 'bank:generic',
-    contract: asset.code,
-    assetCode: asset.code,
-    decimals: asset.decimals,
-    wallet: 'acc_1',
-    fundUnits: FUNDS,
-    endedByHook: true,
-    ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax }),
-  });
-  const rail = made ?? assert.fail();
+export async function makeOpsApi(world: World, overrides: Partial<ApiDeps> = {}): Promise<OpsApi> {
   const { pool, makeId, ports } = world;
-  const keys: Partial<Record<Person, string>> = {};
-  const ids: Partial<Record<Person, string>> = {};
-  for (const [name, role] of Object.entries(PEOPLE) as [Person, Role][]) {
-    const one = await pool.tx('operator', (tx) => createOperator(tx, makeId, ports.chance, name, role, 'test'));
-    keys[name] = one.key;
-    ids[name] = one.operator.id;
-  }
+  const people = await pool.tx('people', async (tx) => {
+    const made: [Person, { operator: Operator; key: string }][] = [];
+    for (const [name, role] of Object.entries(PEOPLE) as [Person, Role][])
+      made.push([name, await createOperator(tx, makeId, ports.chance, name, role, 'test')]);
+    return made;
+  });
+  const keys = Object.fromEntries(people.map(([name, one]) => [name, one.key])) as Record<Person, string>;
+  const ids = Object.fromEntries(people.map(([name, one]) => [name, one.operator.id])) as Record<Person, string>;
   const partnerKey = (await createApiKey(pool, { makeId, chance: ports.chance }, world.partnerId, 'test')).key;
   const woken = { times: 0 };
-  const app = await makeApi({
+  const deps: ApiDeps = {
     pool,
     ports,
-    log,
+    log: world.log,
     makeId,
     chart: world.chart,
     engine: world.engine,
@@ -138,27 +82,24 @@ export async function makeOpsScene(
       woken.times += 1;
     },
     requestsPerMinuteMax: 0,
-    ...options.deps,
-  });
+    ...overrides,
+  };
+  const app = await makeApi(deps);
   await app.ready();
-  const every = keys as Record<Person, string>;
-  const read = await app.inject({ url: '/ops/openapi.json', headers: { authorization: `Bearer ${every.vera}` } });
+  const read = await app.inject({ url: '/ops/openapi.json', headers: { authorization: `Bearer ${keys.vera}` } });
   const document = JSON.parse(read.body) as OpenApi;
-
-  const scene: OpsScene = {
-    bank,
-    world,
-    rail,
+  const secrets = [...Object.values(keys), partnerKey, MASTER_SECRET.toString('base64')];
+  return {
     app,
-    keys: every,
-    ids: ids as Record<Person, string>,
+    deps,
+    keys,
+    ids,
     partnerKey,
     document,
-    logged,
     woken,
-    secrets: () => [...Object.values(every), partnerKey, bank.credentials.current(), MASTER_SECRET.toString('base64')],
+    secrets,
     async ask(method, path, by, body) {
-      const key = typeof by === 'string' ? every[by] : by.key;
+      const key = typeof by === 'string' ? keys[by] : by.key;
       const response = await app.inject({
         method: method as 'GET',
         url: path,
@@ -175,12 +116,106 @@ export async function makeOpsScene(
         body: /json/.test(String(response.headers['content-type'])) ? JSON.parse(response.body) : null,
       };
       assertAsDocumented(document, method, path, answer);
-      for (const secret of scene.secrets())
-        assert.ok(!answer.text.includes(secret), `${method} ${path} shows a secret`);
+      for (const secret of secrets) assert.ok(!answer.text.includes(secret), `${method} ${path} shows a secret`);
       return answer;
     },
-    async pay(key = 'one') {
-      const request = readTransfer((input) => rail.readPayee(input), {
+  };
+}
+
+export interface EffectNow {
+  readonly id: bigint;
+  readonly state: string;
+  readonly send_count: number;
+  readonly wanted: string | null;
+  readonly evidence_version: number;
+  readonly lease_until: Date | null;
+}
+
+/** The one effect that there is. */
+export async function effectIn(world: World): Promise<EffectNow> {
+  const { rows } = await world.pool.query<EffectNow & Record<string, unknown>>(
+    'select id, state, send_count, wanted, evidence_version, lease_until from payonce.effects',
+  );
+  assert.equal(rows.length, 1);
+  return rows[0] ?? assert.fail();
+}
+
+export interface OpsScene extends OpsApi {
+  readonly bank: Bank;
+  readonly world: World;
+  readonly rail: BankRail;
+  /** Taken in; nothing is sealed. */
+  take(key?: string): Promise<string>;
+  /** Taken in, sealed and sent once. */
+  pay(key?: string): Promise<string>;
+  /** One pass of a worker over everything that is open. */
+  pass(times?: number): Promise<void>;
+  effect(): Promise<EffectNow>;
+  /** The one open case. */
+  caseId(): Promise<string>;
+  /** Also where a check of it fails: a scene left open would keep the file's process alive. */
+  end(books?: BooksOptions): Promise<void>;
+}
+
+export interface OpsOptions {
+  readonly label?: string;
+  readonly faults?: NonNullable<BankOptions['faults']>;
+  readonly deps?: Partial<ApiDeps>;
+  readonly connectionsMax?: number;
+  /** Changes the rail that the engine has. */
+  readonly change?: (rail: BankRail) => BankRail;
+}
+
+export async function makeOpsScene(options: OpsOptions = {}): Promise<OpsScene> {
+  const profile = PROFILES.find((one) => one.name === 'generic') ?? assert.fail();
+  const bank = await startBank({ profile: 'generic', faults: options.faults ?? SILENT });
+  const { asset, payee } = intentFor(profile);
+  assert.ok(payee !== null);
+  const logged = collectingLog();
+  const rails: BankRail[] = [];
+  const world = await makeWorld({
+    label: options.label ?? 'ops',
+    log: logged,
+    rails(ports) {
+      const rail = makeBankRail(
+        {
+          name: 'bank:generic',
+          profile,
+          baseUrl: bank.url,
+          account: 'acc_1',
+          credential: { id: 'cred_1', secret: () => bank.credentials.current() },
+          deployment: 'test',
+          direct: true,
+          capabilities: { resendAfterMs: 0, decideWithinMs: 0 },
+        },
+        { ports, http: { timeoutMs: 2_000 } },
+      );
+      rails.push(options.change?.(rail) ?? rail);
+      return rails;
+    },
+    flows: (chart) => [makeTransfers(chart)],
+    chain: 'bank:generic',
+    contract: asset.code,
+    assetCode: asset.code,
+    decimals: asset.decimals,
+    wallet: 'acc_1',
+    fundUnits: FUNDS,
+    endedByHook: true,
+    ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax }),
+  });
+  const rail = rails[0] ?? assert.fail();
+  const { pool } = world;
+  const api = await makeOpsApi(world, options.deps);
+  const secrets = [...api.secrets, bank.credentials.current()];
+
+  const scene: OpsScene = {
+    ...api,
+    secrets,
+    bank,
+    world,
+    rail,
+    async take(key = 'one') {
+      const read = readTransfer((input) => rail.readPayee(input), {
         partnerId: world.partnerId,
         idempotencyKey: key,
         fingerprint: `body of ${key}`,
@@ -189,11 +224,14 @@ export async function makeOpsScene(
         amount: AMOUNT,
         ...payee,
       });
-      assert.ok(request.ok);
-      const [created] = await createTransfers(world, [request.request]);
-      assert.equal(created?.outcome, 'created');
+      assert.ok(read.ok);
+      const [created] = await createTransfers(world, [read.request]);
+      return created?.outcome === 'created' ? created.id : assert.fail(JSON.stringify(created));
+    },
+    async pay(key) {
+      const id = await scene.take(key);
       await scene.pass();
-      return created.outcome === 'created' ? created.id : '';
+      return id;
     },
     async pass(times = 1) {
       for (let time = 0; time < times; time += 1) {
@@ -201,17 +239,7 @@ export async function makeOpsScene(
         await advanceOnce(world.engine, rail);
       }
     },
-    async effect() {
-      const { rows } = await pool.query<{
-        id: bigint;
-        state: string;
-        send_count: number;
-        wanted: string | null;
-        evidence_version: number;
-      }>('select id, state, send_count, wanted, evidence_version from payonce.effects');
-      assert.equal(rows.length, 1);
-      return rows[0] ?? assert.fail();
-    },
+    effect: () => effectIn(world),
     async caseId() {
       const { rows } = await pool.query<{ id: string }>('select id from payonce.cases where closed_at is null');
       assert.equal(rows.length, 1);
@@ -219,10 +247,10 @@ export async function makeOpsScene(
     },
     async end(books) {
       try {
-        await app.close();
+        await api.app.close();
         await assertBooksClean(pool, books);
         const log = toJsonText(logged.lines);
-        for (const secret of scene.secrets()) assert.ok(!log.includes(secret), 'the log shows a secret');
+        for (const secret of secrets) assert.ok(!log.includes(secret), 'the log shows a secret');
       } finally {
         await rail.close();
         await world.end();
