@@ -97,7 +97,7 @@ function toFacts(
     failedObject:
       stored.find((one) => one.kind === 'PROVIDER_FAILED' && one.id === effect.releasedBy)?.objectId ?? null,
     believing: believed === undefined ? null : { ...believed, detail: 'on record' },
-    freshLook: freshLookOf(effect, pass),
+    freshLook: freshLookOf(effect, pass, capabilities.lookUp),
   };
 }
 
@@ -124,13 +124,18 @@ function countSends(
   };
 }
 
-/** A look counts as fresh if it began after lateness had ended; every look-up must then say, readably, that nothing is there. */
-function freshLookOf(effect: EffectRow, pass: Pass): Facts['freshLook'] {
+/**
+ * A look counts as fresh if it began after lateness had ended; every look-up must then say, readably, that nothing is there.
+ * Beside two persons' word, given after lateness, it may show the object that failed; and without any look-up they are it.
+ */
+function freshLookOf(effect: EffectRow, pass: Pass, lookUp: boolean): Facts['freshLook'] {
   const lookedAt = pass.lookedAt ?? null;
   if (effect.latenessUntil === null || lookedAt === null || lookedAt < effect.latenessUntil) return 'none';
-  // Two persons looked themselves, after lateness; the ask before it, under the same lease, showed nothing against them.
-  if (pass.found.some((found) => found.observation.kind === 'operator_absent')) return 'absent';
-  const looks = pass.found.filter((found) => found.answer.operation === 'look');
-  if (looks.length === 0) return 'none';
-  return looks.every((found) => found.observation.kind === 'not_found') ? 'absent' : 'unclear';
+  const kinds = pass.found.flatMap(({ answer, observation }) =>
+    answer.operation === 'look' ? [observation.kind] : [],
+  );
+  const looks = kinds.filter((kind) => kind !== 'operator_absent');
+  const said = looks.length < kinds.length;
+  if (looks.length === 0) return said && !lookUp ? 'absent' : 'none';
+  return looks.every((kind) => kind === 'not_found' || (said && kind === 'object_failed')) ? 'absent' : 'unclear';
 }

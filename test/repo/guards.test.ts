@@ -101,3 +101,15 @@ test('every guard names a place that exists once, or the step that brings it', (
     assert.equal(occurrences, 1, `${guard.name}: its text occurs ${occurrences} times in ${guard.file}`);
   }
 });
+
+test('what the bank incident was proved by is taken out here too: the evidence filter, the lock, the key of a re-request (req T14)', () => {
+  const named = new Map(GUARDS.map((guard) => [guard.name, guard]));
+  for (const name of [
+    'evidence filter (only codes after the key check)',
+    'busy instead of waiting (while leased)',
+    'same key on re-request',
+  ]) {
+    const guard = named.get(name);
+    assert.ok(guard !== undefined && 'test' in guard, `${name} has a named test`);
+  }
+});

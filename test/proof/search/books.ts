@@ -11,6 +11,7 @@ import { type Found, judge, type Judged } from '../../../src/engine/judge.ts';
 import type { Answer, Observation, ObservationKind, Rail } from '../../../src/engine/rail.ts';
 import { keyWindowMs } from '../../../src/engine/send.ts';
 import type { EffectRow } from '../../../src/engine/store.ts';
+import { NO_LOOK } from './outside.ts';
 import { clone, type Effect, IDLE, type Node, PENDING, type Worker } from './state.ts';
 import { type Broken, capabilitiesOf, TICK_MS, type World } from './world.ts';
 
@@ -60,19 +61,23 @@ function toObservation(code: string, source: string, world: World): Observation 
 }
 
 function toFound(rules: Rules, operation: 'send' | 'look', codes: string, send: number): Found[] {
-  return codes.split(' ').map((code, index) => {
-    const observation = toObservation(code, sourceName(rules, operation, index), rules.world);
-    const answer: Answer = {
-      operation,
-      source: observation.source,
-      operator: observation.operator,
-      reach: observation.kind === 'never_left' ? 'never_connected' : 'answer',
-      status: null,
-      body: code,
-      variantHash: null,
-    };
-    return { answer, observation, sendNumber: send };
-  });
+  return codes
+    .replace(NO_LOOK, '')
+    .split(' ')
+    .filter((code) => code !== '')
+    .map((code, index) => {
+      const observation = toObservation(code, sourceName(rules, operation, index), rules.world);
+      const answer: Answer = {
+        operation,
+        source: observation.source,
+        operator: observation.operator,
+        reach: observation.kind === 'never_left' ? 'never_connected' : 'answer',
+        status: null,
+        body: code,
+        variantHash: null,
+      };
+      return { answer, observation, sendNumber: send };
+    });
 }
 
 /** A node both takes transactions and is looked at: one source. A provider's two are apart. */
@@ -133,7 +138,7 @@ function judgePass(rules: Rules, effect: Effect, found: Found[], holds: boolean,
   const pass = {
     effectId: 1n,
     token: holds ? 1n : 0n,
-    found: found.map((one) => bend(rules, one)),
+    found: found.map((one) => bend(rules, one, found)),
     nextAfterMs: null,
     lookedAt: freshLook ? NOW : LONG_AGO,
   };
@@ -152,8 +157,14 @@ function judgePass(rules: Rules, effect: Effect, found: Found[], holds: boolean,
   return judged;
 }
 
-function bend(rules: Rules, found: Found): Found {
+function bend(rules: Rules, found: Found, all: readonly Found[]): Found {
   const { observation } = found;
+  if (
+    rules.broken === "two persons' word is content with a time-out" &&
+    observation.kind === 'unreadable' &&
+    all.some((one) => one.observation.kind === 'operator_absent')
+  )
+    return { ...found, observation: { ...observation, kind: 'not_found' } };
   if (
     rules.broken === 'a fresh look is content with a time-out' &&
     found.answer.operation === 'look' &&

@@ -14,9 +14,13 @@ export function paidBy(effect: Effect): number {
   return objects + (effect.final && (effect.mined === 'o' || effect.mined === 'f') ? 1 : 0);
 }
 
+/** There is nothing to look at. */
+export const NO_LOOK = 'no look-up';
+
 /** What a look may show, by the truth and by what is too fresh for it. */
 export function looksAt(world: World, effect: Effect): string[] {
   if (world.kind === 'evm') return looksAtChain(effect);
+  if (!world.lookUp) return [NO_LOOK];
   const shown = (text: string): string => {
     const paid = text.indexOf('D');
     if (paid >= 0) return `final_success/o${paid}`;

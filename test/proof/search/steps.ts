@@ -222,7 +222,9 @@ const OPERATOR = 3;
 
 /** Two persons say that nothing moved: they take the lease, ask, and their word counts unless the answer is against it. */
 function absences(rules: Rules, node: Node, effect: Effect, at: number): Step[] {
-  if (rules.world.kind === 'evm' || effect.st !== 'SEALED' || effect.testimony || effect.late > 0) return [];
+  if (!rules.world.absences || effect.st !== 'SEALED' || effect.testimony || effect.late > 0) return [];
+  // Without any look-up their own look is the fresh one; what is there by then, they see.
+  if (!rules.world.lookUp && effect.late === 0 && /[aAD]/.test(effect.objects)) return [];
   return looksAt(rules.world, effect)
     .filter((obs) => !obs.startsWith('accepted') && !obs.startsWith('final_success'))
     .flatMap((obs) => {

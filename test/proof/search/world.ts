@@ -13,6 +13,9 @@ export interface World {
   readonly kind: 'keyed' | 'unkeyed' | 'evm';
   /** The provider keeps what its profile declares: then two payments are impossible, not merely on record. */
   readonly promisesKept: boolean;
+  readonly lookUp: boolean;
+  /** Two persons may say that nothing moved. */
+  readonly absences: boolean;
   readonly executesWithin: number;
   /** A fresh object may be missing from a look until the next tick. */
   readonly lookLags: boolean;
@@ -40,6 +43,8 @@ type Refusal = 'after_key' | 'stored' | 'balance' | 'at_once' | 'lying_stored';
 
 const BASE: Omit<World, 'name' | 'kind'> = {
   promisesKept: true,
+  lookUp: true,
+  absences: true,
   executesWithin: 1,
   lookLags: false,
   lateBeyond: false,
@@ -103,11 +108,14 @@ export const WORLDS = {
     retentionTicks: 4,
   },
   unkeyed: { ...BASE, name: 'unkeyed', kind: 'unkeyed', refusals: ['balance'] },
+  blind: { ...BASE, name: 'keyed, without a look-up', kind: 'keyed', lookUp: false, refusals: ['after_key'] },
   beyond: {
     ...BASE,
     name: 'keyed, later than it declares',
     kind: 'keyed',
     promisesKept: false,
+    // Their word beside broken promises is searched with the deep bounds: it makes the states ten times as many.
+    absences: false,
     lateBeyond: true,
     refusals: ['after_key'],
   },
@@ -116,16 +124,18 @@ export const WORLDS = {
     name: 'keyed, calls a refusal stored that is not',
     kind: 'keyed',
     promisesKept: false,
+    absences: false,
     refusals: ['lying_stored'],
   },
-  evm: { ...BASE, name: 'EVM, bump, cancel, re-organisation', kind: 'evm', reorgs: 1 },
-  evmForeign: { ...BASE, name: 'EVM, somebody else holds the key', kind: 'evm', foreign: 1 },
+  evm: { ...BASE, absences: false, name: 'EVM, bump, cancel, re-organisation', kind: 'evm', reorgs: 1 },
+  evmForeign: { ...BASE, absences: false, name: 'EVM, somebody else holds the key', kind: 'evm', foreign: 1 },
 } as const satisfies Record<string, World>;
 
 /** Wider bounds for a machine with time: more sends, duplicates and reorganisations. */
 export function deeper(world: World): World {
   return {
     ...world,
+    absences: world.kind !== 'evm',
     sendsMax: world.sendsMax + 1,
     successorLess: 0,
     lookLags: true,
@@ -143,7 +153,7 @@ export function capabilitiesOf(world: World): Capabilities {
     decideWithinMs: world.decideTicks * TICK_MS,
     sequenced: evm,
     inFlightPerSignerMax: 16,
-    lookUp: true,
+    lookUp: world.lookUp,
     absenceWitnesses: evm ? 2 : 1,
     sendConcurrencyMax: 1,
     lookEveryMs: TICK_MS,
@@ -161,6 +171,7 @@ export const BROKEN = [
   'later word testimony is dropped',
   'a failed object that frees its key is dead',
   'a fresh look is content with a time-out',
+  "two persons' word is content with a time-out",
   'a first send may pause',
   'the key window is half the retention',
   'a re-opened effect is sent again',
