@@ -193,6 +193,10 @@ export const NewProposal = Type.Object(
     from_block: Type.Optional(
       Type.String({ pattern: '^(?:0|[1-9][0-9]{0,17})$', description: 'resume_scan: the first block to read again' }),
     ),
+    line: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: 'decide_line: the number of the line in its file' }),
+    ),
+    fate: Type.Optional(Type.Enum(['paid', 'not_paid'], { description: 'decide_line: what became of it' })),
   },
   closed,
 );

@@ -35,7 +35,7 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   unknown_movement: 'find out who moved it; a leaked key means: quarantine, move the funds.',
   deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
   lines_unknown:
-    'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself.',
+    'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself; else two persons: decide_line.',
   released_on_statement:
     'the bank is asked again by itself (effect show); if it says yes the payment is open again; if it says no, ask it about the line.',
   return_unclear: 'compare the provider’s returns with the statement; book what came back by two persons.',
@@ -91,7 +91,15 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
     },
   );
 
-  bind<{ reason: string; evidence?: string; deposit?: string; chain?: string; fromBlock?: string }>(
+  bind<{
+    reason: string;
+    evidence?: string;
+    deposit?: string;
+    chain?: string;
+    fromBlock?: string;
+    line?: string;
+    fate?: string;
+  }>(
     parent
       .command('propose <case> <verb>')
       .description(`propose to a second person: ${VERBS.join(', ')} (operator)`)
@@ -100,15 +108,18 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
       .option('--deposit <id>', 'reverse_deposit: the deposit whose block left the chain')
       .option('--chain <id>', 'resume_scan: the chain whose scan was halted')
       .option('--from-block <number>', 'resume_scan: the first block that is not common any more')
+      .option('--line <number>', 'decide_line: the line of the batch')
+      .option('--fate <fate>', 'decide_line: paid or not_paid')
       .addHelpText(
         'after',
         `
 settled  it moved, we saw it           absent  it did not, and the rail cannot tell
 strike   one named word was wrong      close   nothing is left to do
 unwind   it was booked and never happened
-reverse_deposit, resume_scan   after broken finality`,
+reverse_deposit, resume_scan   after broken finality
+decide_line   what became of a line that the provider does not show`,
       ),
-    async (args, { reason, evidence, deposit, chain, fromBlock }) => {
+    async (args, { reason, evidence, deposit, chain, fromBlock, line, fate }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
       const detail: Detail = {
         reason,
@@ -116,6 +127,8 @@ reverse_deposit, resume_scan   after broken finality`,
         ...(deposit === undefined ? {} : { deposit_id: deposit }),
         ...(chain === undefined ? {} : { chain }),
         ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
+        ...(line === undefined ? {} : { line }),
+        ...(fate === undefined ? {} : { fate }),
       };
       const missing = missingIn(verb, detail);
       if (missing !== null)
@@ -179,6 +192,8 @@ const OPTIONS = {
   deposit_id: '--deposit ID',
   chain: '--chain ID',
   from_block: '--from-block NUMBER',
+  line: '--line NUMBER',
+  fate: '--fate paid|not_paid',
 } as const;
 
 function readVerb(text: string): Verb {

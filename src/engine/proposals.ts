@@ -23,12 +23,13 @@ export const VERBS = [
   'next_try',
   'reverse_deposit',
   'resume_scan',
+  'decide_line',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
-const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan'];
+const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line'];
 
-/** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan. */
+/** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 export interface CaseRow {

@@ -16,7 +16,7 @@ import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
-import { makeTransferBatches } from '../flows/transfers/batch.ts';
+import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
@@ -105,13 +105,16 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     chart,
     flows: [makeWithdrawals(chart), makeTransfers(chart), makeTransferBatches(chart, makeId)],
     rails: [...rails, ...bankRails],
-    verbs: makeDepositVerbs({
-      pool,
-      makeId,
-      chart,
-      log,
-      nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
-    }),
+    verbs: {
+      ...makeBatchVerbs(chart, makeId),
+      ...makeDepositVerbs({
+        pool,
+        makeId,
+        chart,
+        log,
+        nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
+      }),
+    },
     leaseMs: config.leaseMs,
   });
   const wakes = new Set<() => void>();

@@ -18,7 +18,7 @@ import {
   takeBatch,
 } from '../../src/flows/transfers/batch.ts';
 import { type LineView, readBatch, readLines } from '../../src/flows/transfers/batch-reads.ts';
-import { type BankRail, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
+import { type BankRail, type BankRailConfig, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
 import { bankBooks } from '../support/bank-books.ts';
 import type { BooksOptions } from '../support/books.ts';
 import { makeWorld, type World } from '../support/world.ts';
@@ -58,9 +58,9 @@ export interface BatchScene {
 export async function batchScene(
   name: 'generic' | 'paypal-payouts',
   faults: BankOptions['faults'] = [],
-  more: Partial<BankOptions> & { fundUnits?: bigint; resendAfterMs?: number } = {},
+  more: Partial<BankOptions> & { fundUnits?: bigint; capabilities?: BankRailConfig['capabilities'] } = {},
 ): Promise<BatchScene> {
-  const { fundUnits = FUNDS, resendAfterMs, ...options } = more;
+  const { fundUnits = FUNDS, capabilities, ...options } = more;
   const profile = PROFILES.find((one) => one.name === name) ?? assert.fail(name);
   const bank = await startBank({ profile: name, faults, ...options });
   closing.push(() => bank.stop());
@@ -79,7 +79,7 @@ export async function batchScene(
           credential: { id: 'cred_1', secret: () => bank.credentials.current() },
           deployment: 'test',
           direct: true,
-          ...(resendAfterMs === undefined ? {} : { capabilities: { resendAfterMs } }),
+          ...(capabilities === undefined ? {} : { capabilities }),
         },
         { ports, http: { timeoutMs: 2_000 } },
       );

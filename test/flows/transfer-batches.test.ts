@@ -5,7 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { takeBatch, takeLeftBehindOnce } from '../../src/flows/transfers/batch.ts';
+import { approve, propose } from '../../src/engine/adjudicate.ts';
+import { createOperator, type Operator } from '../../src/engine/operators.ts';
+import { makeBatchVerbs, takeBatch, takeLeftBehindOnce } from '../../src/flows/transfers/batch.ts';
 import { readTransferById } from '../../src/flows/transfers/store.ts';
 import { assertBooksClean, findBreaches } from '../support/books.ts';
 import { balanceOf } from '../support/world.ts';
@@ -245,7 +247,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
 
   test('a lost answer is the same batch again, and each line moves once (case B7, I2)', async () => {
     const one = await batchScene('paypal-payouts', [{ on: 'create', calls: [1], fault: { kind: 'lose_answer' } }], {
-      resendAfterMs: 0,
+      capabilities: { resendAfterMs: 0 },
     });
     const id = await one.create(one.json(payouts('1.00', '2.00').lines));
     await one.pass();
@@ -318,6 +320,61 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
       assert.equal((await balanceOf(one.world, 'suspense')).balance, 0n);
       await assertBooksClean(one.world.pool, one.judged());
     }
+  });
+
+  test('two persons say that a batch went: its lines are unknown until a look shows them, or two persons decide one (case I2, I7)', async () => {
+    const one = await batchScene('paypal-payouts', [], { settleMs: null, capabilities: { decideWithinMs: 0 } });
+    const { world } = one;
+    const { chart, makeId, ports } = world;
+    const engine = { ...world.engine, verbs: new Map(Object.entries(makeBatchVerbs(chart, makeId))) };
+    const people: Operator[] = [];
+    for (const name of ['ann', 'bob'])
+      people.push(
+        await world.pool.tx(
+          'operator',
+          async (tx) => (await createOperator(tx, makeId, ports.chance, name, 'approver', 'test')).operator,
+        ),
+      );
+    const [ann, bob] = people;
+    assert.ok(ann !== undefined && bob !== undefined);
+    const decide = async (verb: 'settled' | 'decide_line', detail: Record<string, string>): Promise<string> => {
+      const { rows } = await world.pool.query<{ id: string }>('select id from payonce.cases where closed_at is null');
+      const { proposalId } = await propose(engine, ann, rows[0]?.id ?? '', verb, {
+        reason: 'by their page',
+        ...detail,
+      });
+      const done = await approve(engine, bob, proposalId);
+      return done.outcome === 'done' ? done.did : done.why;
+    };
+
+    const id = await one.create(one.json(payouts('1.00', '2.00').lines));
+    await one.pass(3);
+    const ref = await refs(one);
+    one.bank.transfers.moveTo(at(ref, 0), 'SUCCESS', true);
+    one.bank.transfers.moveTo(at(ref, 1), 'ONHOLD');
+    await one.pass(2);
+    assert.deepEqual(await one.openCases(), ['undecided']);
+    await decide('settled', {});
+    assert.deepEqual(await one.fates(id), ['in_review', 'in_review'], 'nobody showed the lines');
+    assert.equal((await balanceOf(world, 'suspense')).balance, 300n + 2n * FEE);
+    await assertBooksClean(world.pool);
+
+    await one.watch();
+    assert.deepEqual(await one.fates(id), ['confirmed', 'in_review']);
+    await assert.rejects(decide('decide_line', { line: '2', fate: 'lost' }), /expected paid or not_paid/);
+    assert.equal(
+      await decide('decide_line', { line: '1', fate: 'not_paid' }),
+      'line 1 is paid: only an unknown one is decided',
+    );
+    assert.equal(
+      await decide('decide_line', { line: '2', fate: 'not_paid' }),
+      'line 2 is not_paid; 0 lines are unknown still',
+    );
+    assert.deepEqual(await one.fates(id), ['confirmed', 'failed']);
+    assert.deepEqual(await one.openCases(), []);
+    assert.deepEqual(await balanceOf(world), { balance: FUNDS - 100n - FEE, held: 0n });
+    assert.equal((await balanceOf(world, 'suspense')).balance, 0n);
+    await assertBooksClean(world.pool);
   });
 
   test('a line that turns round after it was booked is a case, and nothing is booked anew (case I7)', async () => {

@@ -6,42 +6,44 @@
  * with its fee, the hold of one that is proved not paid goes back, one that came back is paid and returned, now or later. A
  * batch of which no line went is released whole, hold and all; so is a request that was refused for one of its lines (M7).
  * A line that the provider does not show, or shows as another one, is unknown: what it took goes to suspense, which is
- * neither the partner's again nor spent, and a case for people is open until a later look is clear, which books it. Where
+ * neither the partner's again nor spent, and a case is open until a later look is clear, or two persons decide the line. Where
  * later looks contradict what was booked, nothing is booked by itself: a case.
  * HELD, UNCLAIMED and the like are no failures (M6): the batch stays open until the provider decides, for 32 days.
  * Never: a line sent again by itself. Its reference is free again once it is proved not paid.
  */
 import type { Tx } from '../../db/pool.ts';
 import { closeCases, openCase } from '../../engine/cases.ts';
-import {
-  type BookedReturn,
-  currentHold,
-  type EndedEffect,
-  type Flow,
-  type Outcome,
-  type Then,
-} from '../../engine/flow.ts';
-import { addToDays, giveBackDay } from '../../engine/intake-store.ts';
+import type { FlowVerb } from '../../engine/deps.ts';
+import type { BookedReturn, EndedEffect, Flow, Outcome, Then } from '../../engine/flow.ts';
+import { giveBackDay } from '../../engine/intake-store.ts';
 import type { LineTruth } from '../../engine/rail.ts';
-import type { EffectRow } from '../../engine/store.ts';
+import { type EffectRow, lockEffectsOfSubject } from '../../engine/store.ts';
 import { InvariantBroken } from '../../kernel/errors.ts';
-import { type MakeId, postingKey } from '../../kernel/ids.ts';
+import type { MakeId } from '../../kernel/ids.ts';
 import { formatUnits } from '../../kernel/money.ts';
-import { accountName, type Chart } from '../../ledger/accounts.ts';
-import type { Entry, LedgerItem } from '../../ledger/post.ts';
-import type { NewEvent } from '../../outbox/emit.ts';
-import { linesForEvent, loadBatches, toBatchView } from './batch-reads.ts';
+import type { Chart } from '../../ledger/accounts.ts';
+import { type LedgerItem, post } from '../../ledger/post.ts';
+import { emit, type NewEvent } from '../../outbox/emit.ts';
 import {
-  type Fate,
+  confirmation,
+  decideLines,
+  fateOf,
+  type Scene,
+  scenesOf,
+  storeWithFates,
+  sumOf,
+  withFate,
+} from './batch-fates.ts';
+import { linesForEvent, toBatchView } from './batch-reads.ts';
+import {
   flagLinePayees,
   freeLines,
   type LineWithFate,
   loadLines,
   type NewFate,
   type StoredBatch,
-  storeFates,
 } from './batch-store.ts';
-import { type Accounts, accountsOf, afterRelease, at, returnItems } from './ends.ts';
+import { afterRelease, at, returnItems } from './ends.ts';
 
 export { readCsv, type RawLine } from './batch-file.ts';
 export { BATCH_BYTES_MAX, BATCH_LINES_MAX } from './batch-limits.ts';
@@ -49,14 +51,6 @@ export { linesFromJson } from './batch-lines.ts';
 export { type BatchFile, type BatchRules, checkBatch, takeBatch, takeLeftBehindOnce } from './batch-intake.ts';
 
 const SUBJECT = 'transfer_batch';
-
-interface Scene {
-  readonly effect: EffectRow;
-  readonly batch: StoredBatch;
-  readonly lines: readonly LineWithFate[];
-  readonly accounts: Accounts;
-  readonly suspense: bigint;
-}
 
 export function makeTransferBatches(chart: Chart, makeId: MakeId): Flow {
   return {
@@ -105,14 +99,6 @@ export function makeTransferBatches(chart: Chart, makeId: MakeId): Flow {
   };
 }
 
-/** What a line takes from the partner. */
-function takenBy(line: Pick<LineWithFate, 'amount' | 'fee'>): bigint {
-  return line.amount + (line.fee ?? 0n);
-}
-function sumOf(lines: readonly LineWithFate[]): bigint {
-  return lines.reduce((sum, line) => sum + takenBy(line), 0n);
-}
-
 async function settled(tx: Tx, chart: Chart, makeId: MakeId, ended: readonly EndedEffect[]): Promise<Outcome> {
   const scenes = await scenesOf(
     tx,
@@ -126,15 +112,13 @@ async function settled(tx: Tx, chart: Chart, makeId: MakeId, ended: readonly End
     fates.push(...mine);
     items.push(confirmation(scene, mine));
   }
-  await storeFates(tx, fates);
-  await freeLines(
-    tx,
-    fates.filter((one) => one.fate === 'not_paid'),
-  );
+  await storeWithFates(tx, scenes, fates);
   for (const scene of scenes) {
-    const mine = fates.filter((one) => one.batchId === scene.batch.id);
-    await giveDayBack(tx, scene, withFate(scene, mine, 'not_paid'));
-    const unknown = withFate(scene, mine, 'unknown');
+    const unknown = withFate(
+      scene,
+      fates.filter((one) => one.batchId === scene.batch.id),
+      'unknown',
+    );
     if (unknown.length > 0) await askForLines(tx, makeId, scene, unknown, 2, 'are not shown, or shown as others');
   }
   const events: NewEvent[] = [];
@@ -143,55 +127,6 @@ async function settled(tx: Tx, chart: Chart, makeId: MakeId, ended: readonly End
       toEvent(batch, 'finished', { bank_id: at(ended, index).objectId, ...(await linesForEvent(tx, batch)) }),
     );
   return { items, events };
-}
-
-/** What the rail showed of a line. Open is not shown: no batch with an open line settles but by two persons' word. */
-function fateOf(
-  batchId: string,
-  { line, ref }: LineWithFate,
-  seq: 1 | 2,
-  truths: readonly LineTruth[] | undefined,
-): NewFate {
-  const truth = truths?.find((one) => one.ref === ref);
-  const fate: Fate =
-    truth?.outcome === 'paid' || truth?.outcome === 'came_back'
-      ? 'paid'
-      : truth?.outcome === 'not_paid'
-        ? 'not_paid'
-        : 'unknown';
-  const detail = truth?.detail ?? 'nobody showed this line';
-  return { batchId, line, seq, fate, objectId: truth?.objectId ?? null, detail };
-}
-
-function withFate(scene: Scene, fates: readonly NewFate[], fate: Fate): LineWithFate[] {
-  const named = new Set(fates.filter((one) => one.fate === fate).map((one) => one.line));
-  return scene.lines.filter((line) => named.has(line.line));
-}
-
-function confirmation(scene: Scene, fates: readonly NewFate[]): LedgerItem {
-  const { accounts, suspense, effect, batch } = scene;
-  const paid = withFate(scene, fates, 'paid');
-  const unknown = withFate(scene, fates, 'unknown');
-  const entries: Entry[] = [
-    { accountId: accounts.partner, amount: -(sumOf(paid) + sumOf(unknown)) },
-    { accountId: accounts.custody, amount: paid.reduce((sum, line) => sum + line.amount, 0n) },
-    { accountId: accounts.fees, amount: paid.reduce((sum, line) => sum + (line.fee ?? 0n), 0n) },
-    { accountId: suspense, amount: sumOf(unknown) },
-  ];
-  return {
-    kind: 'post',
-    key: postingKey.batchConfirm(batch.id),
-    reference: batch.id,
-    effectId: effect.id,
-    entries: entries.filter((entry) => entry.amount !== 0n),
-    closesHold: currentHold(effect) ?? undefined,
-  };
-}
-
-async function giveDayBack(tx: Tx, { batch }: Scene, lines: readonly LineWithFate[]): Promise<void> {
-  if (lines.length === 0 || batch.day === null) return;
-  const amount = lines.reduce((sum, line) => sum - line.amount, 0n);
-  await addToDays(tx, [{ partnerId: batch.partnerId, assetId: batch.assetId, day: batch.day, amount }]);
 }
 
 async function askForLines(
@@ -247,34 +182,12 @@ async function linesSeen(
     const decided = unknown.filter((line) => now.get(line)?.fate !== 'unknown');
     if (decided.length === 0) continue;
     const fates = decided.flatMap((line) => now.get(line) ?? []);
-    await storeFates(tx, fates);
-    await freeLines(
-      tx,
-      fates.filter((one) => one.fate === 'not_paid'),
-    );
-    await giveDayBack(tx, scene, withFate(scene, fates, 'not_paid'));
-    items.push(...decided.map((line) => decision(scene, line, now.get(line)?.fate === 'paid')));
+    items.push(...(await decideLines(tx, scene, fates)));
     if (decided.length === unknown.length && differ.length === 0)
       await closeCases(tx, [scene.effect.id], ['lines_unknown'], 'the provider shows the lines now');
     events.push(toEvent(scene.batch, 'lines_decided', await linesForEvent(tx, scene.batch)));
   }
   return { items, events };
-}
-
-function decision({ accounts, suspense, batch, effect }: Scene, line: LineWithFate, isPaid: boolean): LedgerItem {
-  const entries: Entry[] = isPaid
-    ? [
-        { accountId: accounts.custody, amount: line.amount },
-        { accountId: accounts.fees, amount: line.fee ?? 0n },
-      ]
-    : [{ accountId: accounts.partner, amount: takenBy(line) }];
-  return {
-    kind: 'post',
-    key: postingKey.batchLine(batch.id, line.line),
-    reference: batch.id,
-    effectId: effect.id,
-    entries: [{ accountId: suspense, amount: -takenBy(line) }, ...entries.filter((entry) => entry.amount !== 0n)],
-  };
 }
 
 async function released(
@@ -365,25 +278,44 @@ function toEvent(batch: StoredBatch, name: keyof typeof STATUS_OF, extra: Record
   };
 }
 
-/** One for each effect, in order. */
-async function scenesOf(tx: Tx, chart: Chart, effects: readonly EffectRow[]): Promise<Scene[]> {
-  const ids = effects.map((effect) => effect.subjectId);
-  const batches = await loadBatches(tx, ids);
-  const lines = await loadLines(tx, ids);
-  const accounts = await accountsOf(tx, chart, effects);
-  const suspense = await chart.ids(
-    tx,
-    effects.map((effect) => accountName.suspense(effect.asset.id)),
-  );
-  return effects.map((effect, index) => {
-    const batch = batches.get(effect.subjectId);
-    if (batch === undefined) throw new InvariantBroken(`effect ${effect.id} names no batch`);
-    return {
-      effect,
-      batch,
-      lines: lines.get(batch.id) ?? [],
-      accounts: at(accounts, index),
-      suspense: at(suspense, index),
-    };
-  });
+const DECISIONS = ['paid', 'not_paid'] as const;
+
+/** Two persons say what became of a line that the provider does not show: its money leaves suspense. */
+export function makeBatchVerbs(chart: Chart, makeId: MakeId): { readonly decide_line: FlowVerb } {
+  return {
+    decide_line: {
+      objection(about, { line, fate }) {
+        if (about.kind !== 'lines_unknown') return Promise.resolve('this case is not about lines of a batch');
+        if (!/^[1-9][0-9]{0,8}$/.test(line ?? ''))
+          return Promise.resolve(`line: got "${line ?? ''}", expected its number in the file`);
+        if (!DECISIONS.some((one) => one === fate))
+          return Promise.resolve(`fate: got "${fate ?? ''}", expected paid or not_paid`);
+        return Promise.resolve(null);
+      },
+      async carryOut(tx, { id, about, detail }) {
+        const effect = (await lockEffectsOfSubject(tx, SUBJECT, about.subjectKey.slice(SUBJECT.length + 1))).at(-1);
+        const [scene] = effect === undefined ? [] : await scenesOf(tx, chart, [effect]);
+        const line = scene?.lines.find((one) => String(one.line) === detail['line']);
+        if (scene === undefined || line === undefined) return { refused: `there is no line ${detail['line'] ?? ''}` };
+        if (line.fate !== 'unknown')
+          return { refused: `line ${line.line} is ${line.fate ?? 'open'}: only an unknown one is decided` };
+        const fate = detail['fate'] === 'paid' ? 'paid' : 'not_paid';
+        const why = `two persons (${id}): ${detail['reason'] ?? ''}`;
+        const decided: NewFate = {
+          batchId: scene.batch.id,
+          line: line.line,
+          seq: 2,
+          fate,
+          objectId: null,
+          detail: why,
+        };
+        const verdicts = await post(tx, await decideLines(tx, scene, [decided]));
+        if (verdicts.some((one) => one.verdict !== 'posted'))
+          throw new InvariantBroken(`line ${line.line} was booked before`);
+        await emit(tx, makeId, [toEvent(scene.batch, 'lines_decided', await linesForEvent(tx, scene.batch))]);
+        const open = scene.lines.filter((one) => one.fate === 'unknown').length - 1;
+        return { did: `line ${line.line} is ${fate}; ${open} lines are unknown still`, closesCase: open === 0 };
+      },
+    },
+  };
 }
