@@ -64,6 +64,7 @@ export interface OpenApi {
 }
 export interface Operation {
   operationId: string;
+  summary?: string;
   security?: unknown[];
   responses: Record<string, { content?: Record<string, { schema: object }> }>;
 }

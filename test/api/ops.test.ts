@@ -3,7 +3,11 @@
  * always in view. Method: the routes come from the operators' own document, so a new one without a line here fails.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { root } from '../../scripts/copy-tree.ts';
+import { STORY_ANSWER_CHARACTERS_MAX } from '../../src/api/limits.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import { raiseAlert } from '../../src/engine/alerts.ts';
 import { AMOUNT, makeOpsScene, type OpsScene } from './ops-scene.ts';
@@ -63,6 +67,16 @@ test('every route of the operators has its line here, and the partners are not t
   assert.ok(Object.keys(one.document.paths).every((path) => path.startsWith('/ops/')));
   const partners = (await one.app.inject('/openapi.json')).body;
   assert.ok(!partners.includes('/ops') && !partners.includes('OPS') && partners.includes('/v1/transfers'));
+});
+
+test('docs/operators.md lists every route, with the words of the document', () => {
+  const text = readFileSync(join(root, 'docs/operators.md'), 'utf8');
+  const rows = [...text.matchAll(/^\| `([A-Z]+ \/ops\/\S+)` \| (.*) \|$/gm)].map(([, route, words]) => [route, words]);
+  const documented = Object.entries(one.document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, { summary }]) => [`${method.toUpperCase()} ${path}`, summary]),
+  );
+  assert.deepEqual(Object.fromEntries(rows), Object.fromEntries(documented));
+  assert.ok(text.includes(STORY_ANSWER_CHARACTERS_MAX.toLocaleString('en')));
 });
 
 test('without the key of an operator no route answers: none, a wrong one, a partner’s, or of one who was disabled', async () => {
