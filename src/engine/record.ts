@@ -146,7 +146,7 @@ async function recordIn(
   }
   await showInclusion(tx, deps, judged, ended);
   await startBelieving(tx, deps, rail, judged, evidenceIds);
-  await openCases(tx, deps, judged);
+  await openCases(tx, deps, rail, judged);
   await openDoubles(tx, deps, judged);
   const leftOpen = judged.filter((one) => one.fresh && one.pass.nextAfterMs !== null && !ended.has(one.effect.id));
   await giveBack(
@@ -386,14 +386,20 @@ function caseOf(decision: Decision): { kind: 'undecided' | 'moved_otherwise' | '
   return { kind: 'undecided', why: 'a no whose fresh look never becomes clear' };
 }
 
-async function openCases(tx: Tx, deps: EngineDeps, judged: readonly Judged[]): Promise<void> {
+/** What stays undecided for long is for now, not for today (case B1). */
+function isOverdue(rail: Rail, effect: EffectRow): boolean {
+  const age = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();
+  return age > Math.max(2 * rail.capabilities.decideWithinMs, limits.OVERDUE_MS_MIN);
+}
+
+async function openCases(tx: Tx, deps: EngineDeps, rail: Rail, judged: readonly Judged[]): Promise<void> {
   for (const one of judged) {
     const opens = caseOf(one.decision);
     if (opens === null || !one.fresh) continue;
     const { effect } = one;
     await openCase(tx, deps.makeId, {
       kind: opens.kind,
-      severity: opens.kind === 'undecided' ? 2 : 3,
+      severity: opens.kind === 'undecided' && !isOverdue(rail, effect) ? 2 : 3,
       subjectKey: `effect:${effect.id}`,
       effectId: effect.id,
       partnerId: effect.partnerId,

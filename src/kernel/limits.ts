@@ -47,3 +47,6 @@ export const PAGE_ITEMS_MAX = 200;
 
 /** The sender must not begin after this part of its permission has passed (design §2: `send_by` at most one lease later). */
 export const SEND_BY_PART = 0.25;
+
+/** A case about something undecided is as urgent as can be after twice the rail's time to decide, and not before this. */
+export const OVERDUE_MS_MIN = 24 * 3_600_000;

@@ -53,7 +53,7 @@ export async function registerAssets(app: App): Promise<void> {
   }
   for (const { config, rail } of app.banks) {
     for (const { code, decimals, transfer } of config.assets) {
-      const asset = { id: bankAssetId(rail.name, code), code, decimals, chain: rail.name, contract: null };
+      const asset = { id: bankAssetId(rail.name, code), code, decimals, chain: rail.name, contract: code };
       await registerAsset(app, rail.name, asset, { wallet: config.account, limits: transfer });
     }
     // A provider's account counts nothing: its row is what claims go by.

@@ -61,7 +61,7 @@ test('a bank’s assets, limits and account are rows after a start, and a second
         id: 'bank:main/iso4217:USD',
         code: 'USD',
         chain: 'bank:main',
-        contract: null,
+        contract: 'USD',
         decimals: 2,
         rail: 'bank:main',
         wallet: 'Acc_1',
@@ -80,7 +80,7 @@ test('a bank’s assets, limits and account are rows after a start, and a second
     assert.equal(app.batchLinesMax('bank:main/iso4217:USD'), 1);
     const destination = app.readDestination('bank:main', '0x70997970C51812dc3A010C7d01b50e0d17dc79C8');
     assert.equal(destination.ok, false, 'a bank pays no address');
-    assert.deepEqual([...app.engine.flows.keys()], ['withdrawal', 'transfer']);
+    assert.deepEqual([...app.engine.flows.keys()], ['withdrawal', 'transfer', 'transfer_batch']);
     await app.close();
   }
   const changed = configOf({ assets: [{ ...BANK.assets[0], decimals: 3 }] });
@@ -88,6 +88,27 @@ test('a bank’s assets, limits and account are rows after a start, and a second
     code: 'PO_CONFIG_INVALID',
     message: /USD: registered with 2 decimals, configured with 3; decimals are frozen/,
   });
+  await database.drop();
+});
+
+test('one bank pays in two currencies, each an asset of its own', async () => {
+  const database = await testDatabase('banks currencies');
+  const won = {
+    ...BANK.assets[0],
+    code: 'KRW',
+    decimals: 0,
+    transfer: { ...BANK.assets[0]?.transfer, min: '1', feeFlat: '300' },
+  };
+  const app = await openApp(configOf({ assets: [...BANK.assets, won] }), {
+    url: database.url,
+    stop: () => Promise.resolve(),
+  });
+  const { rows } = await app.pool.query<{ id: string }>('select id from payonce.assets order by id');
+  assert.deepEqual(
+    rows.map((row) => row.id),
+    ['bank:main/iso4217:KRW', 'bank:main/iso4217:USD'],
+  );
+  await app.close();
   await database.drop();
 });
 

@@ -97,13 +97,10 @@ test('cancel and send at once have one winner: cancelled and never asked, or too
     const id = await world.take(`round ${round}`);
     await world.pool.query('update payonce.effects set next_at = payonce.now() where ended_at is null');
     const asked = bank.calls.create;
-    const [outcome] = await Promise.all(
-      round % 2 === 0
-        ? [cancelTransfer(world.engine, world.partnerId, id, 'partner'), sendOnce(world.engine, world.rail)]
-        : await Promise.all([sendOnce(world.engine, world.rail)]).then(() => [
-            cancelTransfer(world.engine, world.partnerId, id, 'partner'),
-          ]),
-    );
+    // Who starts first alternates.
+    const early = round % 2 === 0 ? null : sendOnce(world.engine, world.rail);
+    const cancelling = cancelTransfer(world.engine, world.partnerId, id, 'partner');
+    const [outcome] = await Promise.all([cancelling, early ?? sendOnce(world.engine, world.rail)]);
     const { state } = await effectOf(world, id);
     if (outcome === 'cancelled') {
       cancelled += 1;

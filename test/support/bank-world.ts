@@ -3,9 +3,12 @@
  * partner and a request of it. Closed by `end`.
  */
 import assert from 'node:assert/strict';
+import { makePool, type Pool } from '../../src/db/pool.ts';
+import type { EngineDeps } from '../../src/engine/deps.ts';
 import type { Rail } from '../../src/engine/rail.ts';
 import { createOperator, type Operator } from '../../src/engine/operators.ts';
 import { createTransfers, makeTransfers, readTransfer, type TransferRequest } from '../../src/flows/transfers/index.ts';
+import { silentLog } from '../../src/kernel/log.ts';
 import { type BankRail, type BankRailConfig, makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
 import { intentFor } from '../rails/bank-scene.ts';
 import { makeWorld, type World } from './world.ts';
@@ -39,6 +42,8 @@ export interface BankWorld extends World {
   /** Takes one transfer in; answers its id. */
   take(key: string): Promise<string>;
   person(name: string): Promise<Operator>;
+  /** The same world through another connection string (a shifted clock, say). */
+  at(url: string): { readonly pool: Pool; readonly engine: EngineDeps };
 }
 
 export async function makeBankWorld(options: BankWorldOptions): Promise<BankWorld> {
@@ -103,6 +108,10 @@ export async function makeBankWorld(options: BankWorldOptions): Promise<BankWorl
         createOperator(tx, world.makeId, world.ports.chance, who, 'approver', 'test'),
       );
       return operator;
+    },
+    at(url) {
+      const pool = makePool({ url, ports: world.ports, log: silentLog, connectionsMax: 2 });
+      return { pool, engine: { ...world.engine, pool } };
     },
     async end() {
       await bankRail.close();
