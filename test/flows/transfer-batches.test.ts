@@ -143,6 +143,21 @@ describe('where the provider pays one by one', { concurrency: 1 }, () => {
     await assertBooksClean(one.world.pool, one.judged());
   });
 
+  test('a corrected file of thousands of lines without references is compared in moments', {
+    timeout: 30_000,
+  }, async () => {
+    const one = await batchScene('generic', [], { fundUnits: 10n ** 9n });
+    const row = (n: number): string => `004,1100${String(n).padStart(6, '0')},A,${n + 1}\n`;
+    const csv = `bank_code,account_number,holder_name,amount\n${Array.from({ length: 3_000 }, (_, n) => row(n)).join('')}`;
+    await one.create(one.file(csv));
+    const corrected = await one.create(one.file(csv.replace(row(7), row(9_999))));
+    assert.deepEqual(
+      (await one.lines(corrected)).map((line) => line.line),
+      [9],
+    );
+    await assertBooksClean(one.world.pool);
+  });
+
   test('a line without funds is refused by itself, and may be in a later file', async () => {
     const one = await batchScene('generic', [], { fundUnits: 500n });
     const id = await one.create(one.file(`${HEADER},300,004,1100000011,A,\n,300,004,1100000012,B,\n`));

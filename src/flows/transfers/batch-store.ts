@@ -147,53 +147,63 @@ export async function lockFiles(tx: Tx, partnerId: string): Promise<void> {
   await tx.query(LOCK_PARTNER, [partnerId]);
 }
 
-// Not paid is what failed, was cancelled or refused: it may be in a file again.
-const TAKEN = `select u.n, case
-         when t.id is not null then 'transfer ' || t.id
-         else 'line ' || coalesce(b.line, p.line) || ' of ' || coalesce(b.batch_id, p.batch_id)
-       end as place
-from unnest($2::int[], $3::text[], $4::text[], $5::text[], $6::numeric[]) as u (n, external_id, bank_code, account_number, amount)
-left join payonce.transfers t on u.external_id is not null and t.partner_id = $1 and t.external_id = u.external_id
-left join payonce.transfer_batch_lines b
-  on u.external_id is not null and b.partner_id = $1 and b.external_id = u.external_id and b.fee is not null and b.freed_at is null
-left join lateral (
-  select l.batch_id, l.line
-  from payonce.transfer_batch_lines l
-  join payonce.transfer_batches f on f.id = l.batch_id
-  where u.external_id is null
-    and l.external_id is null
-    and l.partner_id = $1
-    and l.bank_code = u.bank_code
-    and l.account_number = u.account_number
-    and l.amount = u.amount
-    and f.asset_id = $7
-    and f.requested_at > payonce.now() - make_interval(hours => $8)
-    and not exists (
-      select 1 from payonce.transfer_batch_line_states v
-      where v.batch_id = l.batch_id and v.line = l.line and v.fate in ('refused', 'failed', 'cancelled'))
-  order by f.requested_at desc
-  limit 1) p on true
-where t.id is not null or b.batch_id is not null or p.batch_id is not null`;
+const HOLDERS = `select u.n, 'transfer ' || t.id as place
+from unnest($2::int[], $3::text[]) as u (n, external_id)
+join payonce.transfers t on t.partner_id = $1 and t.external_id = u.external_id
+union all
+select u.n, 'line ' || b.line || ' of ' || b.batch_id
+from unnest($2::int[], $3::text[]) as u (n, external_id)
+join payonce.transfer_batch_lines b on b.partner_id = $1 and b.external_id = u.external_id and b.fee is not null and b.freed_at is null`;
+
+const TWINS = `select u.n, l.batch_id, l.line
+from unnest($2::int[], $3::text[], $4::text[], $5::numeric[]) as u (n, bank_code, account_number, amount)
+join payonce.transfer_batch_lines l
+  on l.partner_id = $1 and l.bank_code = u.bank_code and l.account_number = u.account_number and l.amount = u.amount and l.external_id is null
+join payonce.transfer_batches f on f.id = l.batch_id
+where f.asset_id = $6
+  and f.requested_at > payonce.now() - make_interval(hours => $7)
+order by f.requested_at desc, l.line`;
+
+// What failed, was cancelled or refused is not paid: it may be in a file again. Asked by whole files: the view is made for that.
+const UNPAID = `select l.batch_id, l.line
+from payonce.transfer_batch_line_states l
+where l.batch_id = any ($1::text[])
+  and l.fate in ('refused', 'failed', 'cancelled')`;
+
+type Payment = Pick<Line, 'externalId' | 'bankCode' | 'accountNumber' | 'amount'>;
 
 /** Which of these lines pay what is being paid already, and where; by their place in the list. */
 export async function findTaken(
   query: Query,
   partnerId: string,
   assetId: string,
-  lines: readonly Pick<Line, 'externalId' | 'bankCode' | 'accountNumber' | 'amount'>[],
+  lines: readonly Payment[],
   repeatedWithinHours: number,
 ): Promise<Map<number, string>> {
-  const { rows } = await query.query(TAKEN, [
+  const places = lines.map((line, n) => ({ ...line, n }));
+  const named = places.filter((one) => one.externalId !== null);
+  const held = await query.query<{ n: number; place: string }>(HOLDERS, [
     partnerId,
-    lines.map((_, index) => index),
-    lines.map((one) => one.externalId),
-    lines.map((one) => one.bankCode),
-    lines.map((one) => one.accountNumber),
-    lines.map((one) => one.amount),
+    named.map((one) => one.n),
+    named.map((one) => one.externalId),
+  ]);
+  const nameless = places.filter((one) => one.externalId === null);
+  const { rows: twins } = await query.query<{ n: number; batch_id: string; line: number }>(TWINS, [
+    partnerId,
+    nameless.map((one) => one.n),
+    nameless.map((one) => one.bankCode),
+    nameless.map((one) => one.accountNumber),
+    nameless.map((one) => one.amount),
     assetId,
     repeatedWithinHours,
   ]);
-  return new Map(rows.map((row) => [row['n'] as number, toText(row['place'], 'place')]));
+  const inWords = (one: { batch_id: string; line: number }): string => `line ${one.line} of ${one.batch_id}`;
+  const files = [...new Set(twins.map((one) => one.batch_id))];
+  const unpaid =
+    files.length === 0 ? [] : (await query.query<{ batch_id: string; line: number }>(UNPAID, [files])).rows;
+  const harmless = new Set(unpaid.map(inWords));
+  const paying = twins.filter((one) => !harmless.has(inWords(one))).map((one) => [one.n, inWords(one)] as const);
+  return new Map([...held.rows.map((one) => [one.n, one.place] as const), ...paying.reverse()]);
 }
 
 const WAITING = `select l.batch_id, l.line, l.ref, l.partner_id, l.external_id, l.amount, l.fee, l.bank_code, l.account_number, l.holder_name,
