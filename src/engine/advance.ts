@@ -228,6 +228,8 @@ function nextStep(rail: Rail, effect: EffectRow, sealed: SealedEffect, recorded:
   if (effect.wanted === 'ask') return 'resend';
   if (recorded.effect.includedAt !== null && recorded.decision.act === 'wait' && since < capabilities.decideWithinMs)
     return 'rest';
+  // It is accepted under a name of its own: looks follow it by that, and no key needs to hold for it.
+  if (!capabilities.sequenced && recorded.named) return 'rest';
   if (since < capabilities.resendAfterMs) return 'rest';
   const bumps = sealed.variants.filter((one) => one.kind === 'bump').length;
   const stuck = effect.sealedAt === null ? 0 : effect.now.getTime() - effect.sealedAt.getTime();

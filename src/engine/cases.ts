@@ -9,7 +9,8 @@ import type { MakeId } from '../kernel/ids.ts';
 
 export const CASE_KINDS = {
   undecided: 'neither settled nor released within the time that the rail needs to decide',
-  contradiction: 'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
+  contradiction:
+    'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
   books_refused: 'a verdict could not be booked five times in a row',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',

@@ -31,11 +31,14 @@ import {
   type NewEvidence,
   storeAnswers,
   storeEvidence,
+  type StoredEvidence,
 } from './evidence-store.ts';
 
 export interface Recorded {
   readonly effect: EffectRow;
   readonly decision: Decision;
+  /** The rail has accepted it under an object that it named, now or before. */
+  readonly named: boolean;
   /** Somebody else ended it first. */
   readonly lost: boolean;
   /** The lease is still ours. */
@@ -177,12 +180,17 @@ async function recordIn(
         {
           effect: one.effect,
           decision: one.decision,
+          named: one.stored.some(isNaming) || one.evidence.some(isNaming),
           lost,
           leased: one.fresh && !ended.has(one.effect.id) && one.pass.nextAfterMs === null,
         },
       ];
     }),
   );
+}
+
+function isNaming(one: Evidence | StoredEvidence): boolean {
+  return one.kind === 'ACCEPTED' && one.objectId !== null && !('struck' in one && one.struck);
 }
 
 async function startBelieving(

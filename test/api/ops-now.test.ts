@@ -89,7 +89,7 @@ test('while an advance hangs at the bank, an operator is told busy at once over 
   const url = `http://127.0.0.1:${(one.app.server.address() as AddressInfo).port}`;
   one.bank.pause();
   let isOver = false;
-  const worker = one.pass().then(() => {
+  const worker = one.pass().finally(() => {
     isOver = true;
   });
   await waitFor(async () => (await one.effect()).lease_until !== null);

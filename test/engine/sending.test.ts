@@ -54,7 +54,8 @@ test('a signed variant is stored when its first byte leaves (inv E7)', async () 
 test('testimony of a look is committed before the same pass calls the rail again (inv E13)', async () => {
   const { one, read } = await readingAtSends('select testimonies as found from payonce.effects', {
     capabilities: { resendAfterMs: 0 },
-    look: () => [{ kind: 'accepted', objectId: 'payment-1' }],
+    // Something stands under our key, and no object is named that looks could follow.
+    look: () => [{ kind: 'key_taken', objectId: null }],
   });
   await intendOne(one);
   await advanceOnce(one.engine, railOf(one));

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bank, type BankOptions, startBank } from '../../sim/bank/bank.ts';
 import { advanceOnce, sendOnce } from '../../src/engine/advance.ts';
 import { intendEffects } from '../../src/engine/edges.ts';
@@ -97,10 +98,14 @@ test('cancel and send at once have one winner: cancelled and never asked, or too
     const id = await world.take(`round ${round}`);
     await world.pool.query('update payonce.effects set next_at = payonce.now() where ended_at is null');
     const asked = bank.calls.create;
-    // Who starts first alternates.
-    const early = round % 2 === 0 ? null : sendOnce(world.engine, world.rail);
-    const cancelling = cancelTransfer(world.engine, world.partnerId, id, 'partner');
-    const [outcome] = await Promise.all([cancelling, early ?? sendOnce(world.engine, world.rail)]);
+    // Heads start of some milliseconds, for one or the other; the first two rounds have a sure winner.
+    const cancel = (): Promise<string> => cancelTransfer(world.engine, world.partnerId, id, 'partner');
+    const send = (): Promise<number> => sendOnce(world.engine, world.rail);
+    const first = round % 2 === 0 ? cancel() : send();
+    if (round < 2) await first;
+    else await sleep(round % 5);
+    const [one, other] = await Promise.all([first, round % 2 === 0 ? send() : cancel()]);
+    const outcome = typeof one === 'string' ? one : other;
     const { state } = await effectOf(world, id);
     if (outcome === 'cancelled') {
       cancelled += 1;

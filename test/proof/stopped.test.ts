@@ -41,7 +41,7 @@ async function scene(t: TestContext, name: Name): Promise<Scene> {
     profile: name,
     url: bank.url,
     secret: () => bank.secret,
-    config: { deployment: 'proof', capabilities: { resendAfterMs: 0, decideWithinMs: 0 } },
+    config: { deployment: 'proof', direct: true, capabilities: { resendAfterMs: 0, decideWithinMs: 0 } },
     timeoutMs: GIVE_UP_MS,
   });
   const workers = await processesOn(
@@ -55,6 +55,7 @@ async function scene(t: TestContext, name: Name): Promise<Scene> {
           baseUrl: bank.url,
           account: world.wallet,
           credential: { id: 'cred_1', secretFrom: 'PAYONCE_BANK_PROOF' },
+          direct: true,
           answerWithinMs: GIVE_UP_MS,
           lookEveryMs: 100,
           resendAfterMs: 100,

@@ -211,6 +211,7 @@ test('a configuration that would promise more than the profile, or leave in the 
     { narrower: { latenessMs: 60_000 } },
     { profile: { ...generic, latenessMs: 60_000 } },
     { profile: toss },
+    { profile: PROFILES.find((one) => one.name === 'unkeyed') ?? assert.fail() },
     { maintenance: [{ from: '24:00', until: '01:00', timeZone: 'UTC' }] },
     { maintenance: [{ from: '23:00', until: '01:00', timeZone: 'Mars/Olympus' }] },
   ]) {

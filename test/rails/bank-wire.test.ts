@@ -81,6 +81,7 @@ function railAt(url: string, profile: Profile, change: { credential?: string; ac
         encryptionKey: KEY_HEX,
       },
       deployment: 'test',
+      direct: true,
     },
     { ports: systemPorts(), http: { timeoutMs: 400, connectMs: 300 } },
   );
@@ -296,6 +297,7 @@ test('a secret that cannot be read withholds the send, and no byte leaves while 
       account: 'acc_1',
       credential: { id: 'cred_1', secret: () => Promise.reject(new Error('vault')) },
       deployment: 'test',
+      direct: true,
     },
     { ports: systemPorts() },
   );

@@ -48,10 +48,15 @@ export async function bankProcess(options: Pick<BankOptions, 'profile' | 'settle
 
 if (process.argv[1] === fileURLToPath(import.meta.url) && process.send !== undefined) {
   const bank = await startBank(JSON.parse(process.argv[2] ?? '{}') as BankOptions);
-  process.on('message', ({ advanceMs }: { advanceMs: number }) => {
+  const answer = async (advanceMs: number): Promise<void> => {
     bank.clock.advance(advanceMs);
-    void bank.books.movements().then((all) => {
-      process.send?.(all.filter((one) => one.kind === 'out').map((one) => one.key ?? one.tx));
+    const all = await bank.books.movements();
+    process.send?.(all.filter((one) => one.kind === 'out').map((one) => one.key ?? one.tx));
+  };
+  process.on('message', ({ advanceMs }: { advanceMs: number }) => {
+    answer(advanceMs).catch((error: unknown) => {
+      console.error(error);
+      process.exit(1);
     });
   });
   process.on('disconnect', () => process.exit(0));

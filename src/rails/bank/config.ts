@@ -59,6 +59,12 @@ export function configFaults(config: BankRailConfig): ConfigFault[] {
       'narrower.latenessMs',
       `a shorter lateness than the profile’s ${profile.latenessMs} is a widening: change the profile and its baseline`,
     );
+  // Bytes that something between delivers twice are two payments there.
+  if (profile.key === null && config.direct !== true)
+    fault(
+      'direct',
+      `${profile.name} keeps no keys: it is used only where requests reach it directly over TLS and nothing between delivers one again; say direct: true where that is so`,
+    );
   config.maintenance?.forEach((window, index) => {
     try {
       isClosed(window, new Date(0));

@@ -23,6 +23,9 @@ export type Cell = Outcome | NotApplicable;
 export type Row = Readonly<Record<ProfileName, Cell>>;
 
 const NO_KEY: NotApplicable = { why: 'it knows no keys' };
+const DIRECT: NotApplicable = {
+  why: 'it is configured only where nothing between delivers a request again (direct)',
+};
 const SUCCESSES_ONLY: NotApplicable = { why: 'it keeps successes only under a key' };
 const WHOLE_RETURNS: NotApplicable = { why: 'by its documents, what comes back comes back whole' };
 
@@ -48,11 +51,11 @@ export const EXPECTED: Readonly<Record<string, Row>> = {
   lost_after: BY_A_LOOK,
   late_10m: ASKED_AGAIN,
   late_5h: ASKED_AGAIN,
-  twice: row('paid', { unkeyed: 'paid twice, on record' }),
-  copy_30h: row('paid twice, on record', { toss: 'paid', increase: 'paid', 'paypal-payouts': 'paid' }),
+  twice: row('paid', { unkeyed: DIRECT }),
+  copy_30h: row('paid twice, on record', { toss: 'paid', increase: 'paid', 'paypal-payouts': 'paid', unkeyed: DIRECT }),
   slow: ASKED_AGAIN,
   down: row('paid'),
-  stopped: ASKED_AGAIN,
+  stopped: BY_A_LOOK,
 
   lag: ASKED_AGAIN,
   flapping: row('paid, asked again', { generic: 'paid', unkeyed: 'paid' }),

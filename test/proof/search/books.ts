@@ -11,9 +11,8 @@ import { type Found, judge, type Judged } from '../../../src/engine/judge.ts';
 import type { Answer, Observation, ObservationKind, Rail } from '../../../src/engine/rail.ts';
 import { keyWindowMs } from '../../../src/engine/send.ts';
 import type { EffectRow } from '../../../src/engine/store.ts';
-import { NO_LOOK } from './outside.ts';
 import { clone, type Effect, IDLE, type Node, PENDING, type Worker } from './state.ts';
-import { type Broken, capabilitiesOf, TICK_MS, type World } from './world.ts';
+import { type Broken, capabilitiesOf, NO_LOOK, TICK_MS, type World } from './world.ts';
 
 export class Fault extends Error {}
 

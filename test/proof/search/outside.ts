@@ -1,7 +1,7 @@
 /** The other side: requests that are lost, late and delivered twice; a provider's keys and objects; a chain's nonce. */
 import { clone, type Effect, type Node } from './state.ts';
 import { effectAt } from './books.ts';
-import type { World } from './world.ts';
+import { NO_LOOK, type World } from './world.ts';
 
 export interface Step {
   readonly label: string;
@@ -13,9 +13,6 @@ export function paidBy(effect: Effect): number {
   const objects = Array.from(effect.objects).filter((one) => one === 'D').length;
   return objects + (effect.final && (effect.mined === 'o' || effect.mined === 'f') ? 1 : 0);
 }
-
-/** There is nothing to look at. */
-export const NO_LOOK = 'no look-up';
 
 /** What a look may show, by the truth and by what is too fresh for it. */
 export function looksAt(world: World, effect: Effect): string[] {

@@ -7,6 +7,8 @@
 import type { Capabilities } from '../../../src/engine/rail.ts';
 
 export const TICK_MS = 1000;
+/** What a look shows where there is nothing to look at. */
+export const NO_LOOK = 'no look-up';
 
 export interface World {
   readonly name: string;
