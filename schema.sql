@@ -106,10 +106,10 @@ create table payonce.assets (
   created_at timestamp with time zone not null default payonce.now(),
   constraint assets_pkey PRIMARY KEY (id),
   constraint assets_chain_contract UNIQUE NULLS NOT DISTINCT (chain, contract),
-  constraint assets_code_key UNIQUE (code),
   constraint assets_code_check CHECK ((code ~ '^[A-Za-z0-9._-]{1,40}$'::text)),
   constraint assets_decimals_check CHECK (((decimals >= 0) AND (decimals <= 36)))
 );
+CREATE INDEX assets_code ON payonce.assets USING btree (code);
 CREATE TRIGGER assets_frozen BEFORE UPDATE OF id, chain, contract, decimals ON payonce.assets FOR EACH ROW WHEN (((((old.id IS DISTINCT FROM new.id) OR (old.chain IS DISTINCT FROM new.chain)) OR (old.contract IS DISTINCT FROM new.contract)) OR (old.decimals IS DISTINCT FROM new.decimals))) EXECUTE FUNCTION payonce.assets_frozen();
 CREATE TRIGGER assets_kept BEFORE DELETE ON payonce.assets FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER assets_no_truncate BEFORE TRUNCATE ON payonce.assets FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();

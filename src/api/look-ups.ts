@@ -21,6 +21,10 @@ export function makeFindAsset(pool: Pool): FindAsset {
 export async function assetOf(findAsset: FindAsset, name: string, pointer: string): Promise<Asset> {
   const asset = await findAsset(name);
   if (asset === null)
-    throw new PayonceError('PO_ASSET_UNKNOWN', { pointer, got: name, expected: 'the code or id of one asset' });
+    throw new PayonceError('PO_ASSET_UNKNOWN', {
+      pointer,
+      got: name,
+      expected: 'an asset’s id, or a code that one asset alone has (GET /v1/assets)',
+    });
   return asset;
 }

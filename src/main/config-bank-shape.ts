@@ -31,7 +31,7 @@ const BankAsset = Type.Object(
   {
     code: Type.String({
       pattern: '^[A-Z]{3}$',
-      description: 'The currency, and what partners call it; no other asset of this file has it',
+      description: 'The currency, and what partners call it; no other asset of this bank has it',
       ...says('a currency of ISO 4217 such as "KRW"'),
     }),
     decimals: Type.Integer({

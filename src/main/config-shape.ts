@@ -13,7 +13,7 @@ const Asset = Type.Object(
   {
     code: Type.String({
       pattern: '^[A-Za-z0-9._-]{1,40}$',
-      description: 'What partners call it; no other asset has it',
+      description: 'What partners call it; no other asset of this chain has it',
       ...says('1 to 40 of letters, digits, dot, underscore and hyphen'),
     }),
     contract: Type.Union([Address('The token'), Type.Null()], {

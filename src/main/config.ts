@@ -200,9 +200,10 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
   faults.push(...found.map((fault) => `PAYONCE_CONFIG: ${fault}`));
   if (found.length > 0) return NO_FILE;
   const file = parsed as ConfigFile;
-  const places = new Map<string, string>();
   for (const [list, rails] of Object.entries({ chains: file.chains, banks: file.banks ?? [] })) {
     rails.forEach((rail, at) => {
+      // One code may stand for an asset on each of several rails; partners then name the asset by its id.
+      const places = new Map<string, string>();
       rail.assets.forEach((asset, index) => {
         const place = `${list}[${at}].assets[${index}].code`;
         const first = places.get(asset.code);

@@ -202,11 +202,11 @@ test('what is wrong with a bank is told by its field, all at once, and no secret
     ],
     [
       'what is there twice',
-      [BANK, BANK],
+      [BANK, { ...BANK, assets: [BANK.assets[0], BANK.assets[0]] }],
       BANK_SECRETS,
       [
         /banks\[1\]\.name: another bank is named "main" already/,
-        /banks\[1\]\.assets\[0\]\.code: got "KRW", which banks\[0\]\.assets\[0\]\.code has already/,
+        /banks\[1\]\.assets\[1\]\.code: got "KRW", which banks\[1\]\.assets\[0\]\.code has already/,
       ],
     ],
     [
