@@ -15,6 +15,7 @@ export type { Rail } from './engine/rail.ts';
 export { makeNoopRail } from './engine/noop.ts';
 export { reopenOnce } from './engine/reopen.ts';
 export * from './flows/deposits/index.ts';
+export * from './flows/transfers/index.ts';
 export * from './flows/withdrawals/index.ts';
 export { readWithdrawal } from './flows/withdrawals/store.ts';
 export { ERRORS, type ErrorCode, PayonceError, type Problem, toProblem } from './kernel/errors.ts';
@@ -25,5 +26,15 @@ export { type Ports, systemPorts } from './kernel/ports.ts';
 export { accountName, type Chart, makeChart } from './ledger/accounts.ts';
 export { type LedgerItem, post, type Verdict } from './ledger/post.ts';
 export { version } from './main/version.ts';
+export {
+  type BankRail,
+  type BankRailConfig,
+  type BankRailDeps,
+  makeBankRail,
+  type PayeeInput,
+  type Profile,
+  PROFILES,
+  type ReadPayee,
+} from './rails/bank/index.ts';
 export * from './rails/evm/index.ts';
 export { ROLES, startRoles } from './worker/roles.ts';

@@ -258,7 +258,10 @@ test('the detail alone says what was got and what was expected', async () => {
     [{ amount: '0' }, /^The amount is not valid: got "0", expected more than zero$/],
     [{ amuont: '1' }, /^There is no field "amuont": expected only asset, amount/],
     [{ purpose: 'gift' }, /^"purpose" is not valid: got "gift", expected one of customer, settlement, self$/],
-    [{ asset: 'NOPE' }, /^The asset is not known: got "NOPE", expected an asset’s id, or a code that one asset alone has \(GET \/v1\/assets\)$/],
+    [
+      { asset: 'NOPE' },
+      /^The asset is not known: got "NOPE", expected an asset’s id, or a code that one asset alone has \(GET \/v1\/assets\)$/,
+    ],
     [{ amount: '9999999' }, /^The amount is outside the limits: got "9999999", expected from 0\.000001 to 1000000$/],
   ];
   for (const [fields, detail] of details) assert.match((await api.pay(fields)).body.detail, detail);

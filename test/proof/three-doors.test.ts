@@ -145,20 +145,16 @@ test('three doors at once, 200 rounds: one advance, the others busy while it is 
     const order = DOORS.map((_, index) => DOORS[(index + round) % DOORS.length] ?? 'ask');
     let losers = 0;
     const walks: Promise<void>[] = [];
-    const twoLost = new Promise<void>((resolve) => {
-      for (const [place, door] of order.entries()) {
-        // The poller has the shortest way to its claim: heads start between none and a few milliseconds, by the round.
-        const start = place === 0 ? Promise.resolve() : sleep(round % HEAD_STARTS_MS);
-        const walk = start
-          .then(() => through(door, id, proposalId))
-          .then((outcome) => {
-            answered.set(door, outcome);
-            if (outcome === 'busy' && (losers += 1) === 2) resolve();
-          });
-        walks.push(walk);
-      }
-    });
-    await Promise.race([twoLost, Promise.all(walks)]);
+    const twoLost = Promise.withResolvers<void>();
+    const walk = async (place: number, door: Door): Promise<void> => {
+      // The poller has the shortest way to its claim: heads start between none and a few milliseconds, by the round.
+      if (place > 0) await sleep(round % HEAD_STARTS_MS);
+      const outcome = await through(door, id, proposalId);
+      answered.set(door, outcome);
+      if (outcome === 'busy' && (losers += 1) === 2) twoLost.resolve();
+    };
+    for (const [place, door] of order.entries()) walks.push(walk(place, door));
+    await Promise.race([twoLost.promise, Promise.all(walks)]);
     await arrived;
     assert.deepEqual([...answered.values()], ['busy', 'busy'], `round ${round}: the losers answer while it is held up`);
     const { rows } = await observer.query<{ busy: bigint }>(
