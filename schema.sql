@@ -606,6 +606,20 @@ create table payonce.migrations (
   constraint migrations_pkey PRIMARY KEY (id)
 );
 
+create table payonce.needs (
+  effect_id bigint not null,
+  kind text not null,
+  lane text not null,
+  units numeric(78,0) not null,
+  first_at timestamp with time zone not null default payonce.now(),
+  last_at timestamp with time zone not null default payonce.now(),
+  constraint needs_pkey PRIMARY KEY (effect_id),
+  constraint needs_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
+  constraint needs_kind_check CHECK ((kind = ANY (ARRAY['gas'::text, 'energy'::text]))),
+  constraint needs_units_check CHECK ((units >= (0)::numeric))
+);
+CREATE INDEX needs_lane ON payonce.needs USING btree (lane);
+
 create table payonce.operators (
   id text not null,
   name text not null,

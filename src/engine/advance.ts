@@ -106,7 +106,9 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = new Map((await loadSignerLoad(deps.pool, rail.name)).map((one) => [one.signer, one.open]));
-  const verdicts = await rail.plan(usable.map(toIntent), { inFlight, openPerSigner });
+  const burnUpTo = await deps.supply?.burnUpTo(deps.pool, usable);
+  const context = { inFlight, openPerSigner, ...(burnUpTo === undefined ? {} : { burnUpTo }) };
+  const verdicts = await rail.plan(usable.map(toIntent), context);
   if (verdicts.length !== usable.length)
     throw new InvariantBroken(`rail ${rail.name} planned ${verdicts.length} of ${usable.length}`);
   const planned: Planned[] = [];

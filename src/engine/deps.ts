@@ -6,6 +6,7 @@ import type { Ports } from '../kernel/ports.ts';
 import type { Chart } from '../ledger/accounts.ts';
 import type { Flow } from './flow.ts';
 import type { Rail } from './rail.ts';
+import type { SupplyPort } from './supply.ts';
 
 /** A case as a flow's verb sees it. */
 export interface AboutCase {
@@ -42,6 +43,8 @@ export interface EngineDeps {
   readonly rails: ReadonlyMap<string, Rail>;
   /** Decisions of two persons that belong to a flow, by verb. */
   readonly verbs: ReadonlyMap<string, FlowVerb>;
+  /** Who buys what waiting effects need (gas, energy); absent: they wait until somebody brings it. */
+  readonly supply?: SupplyPort;
   readonly counters: Counters;
   readonly leaseMs: number;
 }

@@ -116,6 +116,9 @@ export interface PlanContext {
   readonly inFlight: readonly { readonly wallet: string; readonly assetId: string; readonly amount: bigint }[];
   /** Sealed and unmined per signer. */
   readonly openPerSigner: ReadonlyMap<string, number>;
+  /** Rails with rented energy: how much of the chain's coin, in its smallest unit, an effect (by id) may burn now in its
+   *  place. Not in it: none yet, or never; it waits, and answers its `needs` again. */
+  readonly burnUpTo?: ReadonlyMap<bigint, bigint>;
 }
 
 /** Rail parameters of the first variant, e.g. gas limit and fees; text for every figure that is money. */
@@ -134,7 +137,17 @@ export interface PlanWait {
   readonly lasts: 'a_while' | 'until_mended' | 'for_good';
   /** When asking again makes sense, where that is known; absent: the engine's back-off. */
   readonly waitMs?: number;
+  /** What would end the wait and can be bought: whoever supplies it is asked in the transaction of the give-back. */
+  readonly needs?: Need;
 }
+
+/**
+ * What is short, and how much of it is missing. Buying it is a paid act of its own, after the claim and before this
+ * effect's seal (R16). `gas`: units of the chain's coin at `address`; `energy`: units of energy for `address`.
+ */
+export type Need =
+  | { readonly kind: 'gas'; readonly address: string; readonly assetId: string; readonly units: bigint }
+  | { readonly kind: 'energy'; readonly address: string; readonly units: bigint };
 
 /** A place in a signer's sequence, given out by the signer's row in the sealing transaction. */
 export interface Allotment {

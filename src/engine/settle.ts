@@ -21,6 +21,7 @@ import { currentHold, type EndedEffect, type Flow, type Then } from './flow.ts';
 import { quarantineSigners } from './quarantine.ts';
 import type { LineTruth, Rail, RailCost } from './rail.ts';
 import { callToJson, type EffectRow } from './store.ts';
+import { wakeNeeding } from './supply.ts';
 
 export interface Verdict {
   readonly act: 'settle' | 'release';
@@ -104,6 +105,10 @@ export async function settleBatch(
       })),
   );
   await quarantineForeign(tx, deps, winners);
+  await wakeNeeding(
+    tx,
+    winners.flatMap((one) => (one.act === 'settle' && one.effect.lane !== null ? [one.effect.lane] : [])),
+  );
   return won;
 }
 

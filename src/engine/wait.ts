@@ -5,8 +5,10 @@ import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import type { PlanWait, Rail } from './rail.ts';
 import { type EffectRow, type GiveBack, giveBack } from './store.ts';
+import { askSupply } from './supply.ts';
 
-/** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14). */
+/** Nothing was sealed: back to the queue with the reason; some reasons are told to people (R4, R14), and what can be bought
+ *  is asked for in the same transaction (R16). */
 export async function giveBackWaiting(
   deps: EngineDeps,
   rail: Rail,
@@ -14,13 +16,19 @@ export async function giveBackWaiting(
 ): Promise<void> {
   if (waiting.length === 0) return;
   await deps.pool.tx('give back', async (tx) => {
-    const list: GiveBack[] = waiting.map(({ effect, verdict }) => ({
-      id: effect.id,
-      token: effect.leaseToken,
-      waitMs: verdict.waitMs ?? Math.min(limits.BACKOFF_MS * 2 ** Math.min(effect.failures, 10), limits.BACKOFF_MS_MAX),
-      reason: `${verdict.reason}: ${verdict.detail}`.slice(0, 500),
-      counts: verdict.lasts !== 'a_while',
-    }));
+    const supplied = await askSupply(tx, deps.supply, waiting);
+    const list: GiveBack[] = waiting.map(({ effect, verdict }) => {
+      const backOffMs = Math.min(limits.BACKOFF_MS * 2 ** Math.min(effect.failures, 10), limits.BACKOFF_MS_MAX);
+      const supply = supplied.get(effect.id);
+      const detail = supply === undefined ? verdict.detail : `${verdict.detail}; ${supply.says}`;
+      return {
+        id: effect.id,
+        token: effect.leaseToken,
+        waitMs: supply?.waitMs ?? verdict.waitMs ?? backOffMs,
+        reason: `${verdict.reason}: ${detail}`.slice(0, 500),
+        counts: verdict.lasts !== 'a_while',
+      };
+    });
     await giveBack(tx, list);
     const told = new Set<string>();
     for (const { effect, verdict } of waiting) {
