@@ -37,6 +37,19 @@ export function parseJson(text: string): Json | undefined {
   }
 }
 
+/** Every number comes as the text that stood there; `undefined` where the text is not JSON. */
+export function parseLossless(text: string): Json | undefined {
+  try {
+    return JSON.parse(
+      text,
+      (_key: string, value: Json, context?: { readonly source?: string }): Json =>
+        typeof value === 'number' ? (context?.source ?? String(value)) : value,
+    ) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The beginning of a text, for people. */
 export function excerpt(text: string): string {
   return text.length > 200 ? `${text.slice(0, 200)}…` : text;

@@ -7,7 +7,7 @@
  * so is a state. A refusal is read from an answer to a send only, and never from a 5xx.
  */
 import type { Answer, Json, Observation, ObservationKind, Returned, SealedEffect } from '../../engine/rail.ts';
-import { excerpt, isObject } from '../json.ts';
+import { excerpt, isObject, parseLossless } from '../json.ts';
 import { type AnswerBody, type Page, readAnswerBody } from './answer-body.ts';
 import { matchObject, unitsIn } from './echo.ts';
 import { batchKind, linesBack, lineTruths } from './lines.ts';
@@ -21,7 +21,6 @@ import {
   type ProviderReturn,
 } from './profile.ts';
 import { type Expect, readExpect, readRequest } from './seal.ts';
-import { parseLossless } from './wire-json.ts';
 
 /** Answers of a door-keeper or a gateway, whatever the body says: they come before the key is looked at. */
 const DOOR = new Set([401, 403, 407, 408, 413, 415, 429, 502, 503, 504]);

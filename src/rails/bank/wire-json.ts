@@ -4,7 +4,6 @@
  * The writer is RFC 8785 for what a request here can hold (objects, arrays, texts, integers, booleans, null): keys sorted
  * by UTF-16 units, no blanks, so that one request has one text, and it is built once (C1).
  */
-import type { Json } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
 
 export type WireJson =
@@ -34,19 +33,6 @@ export function canonicalText(value: WireJson): string {
 
 function isList(value: WireJson): value is readonly WireJson[] {
   return Array.isArray(value);
-}
-
-/** Every number comes as the text that stood there; `undefined` where the text is not JSON. */
-export function parseLossless(text: string): Json | undefined {
-  try {
-    return JSON.parse(
-      text,
-      (_key: string, value: Json, context?: { readonly source?: string }): Json =>
-        typeof value === 'number' ? (context?.source ?? String(value)) : value,
-    ) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A form body with its names in order. */

@@ -9,12 +9,12 @@ import type { Dispatcher } from 'undici';
 import type { Answer, Json, SealedEffect } from '../../engine/rail.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { type Exchange, exchangeOnce, type Outgoing, type WireLimits } from '../http.ts';
+import { parseLossless } from '../json.ts';
 import { type AnswerBody, keptHeaders, type Page, writeAnswer } from './answer-body.ts';
 import type { BodyCipher } from './jwe.ts';
 import { PAGES_MAX, READ_BYTES_MAX } from './limits.ts';
 import { keyHeaderOf, type LookFacts, type LookUp, type Profile } from './profile.ts';
 import { readRequest, type Scope, type SealedRequest } from './seal.ts';
-import { parseLossless } from './wire-json.ts';
 
 /** Where a secret comes from: asked at each request, held nowhere. For a provider with tokens it is the current token. */
 export type SecretPort = () => Promise<string> | string;

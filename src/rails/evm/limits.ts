@@ -23,9 +23,6 @@ export const BASE_FEE_FACTOR = 2n;
 export const FEE_HISTORY_BLOCKS = 10;
 /** Below this no node relays a tip; 0 is what an empty chain's history shows. */
 export const TIP_WEI_MIN = 1n;
-/** Sends remembered per effect for the rotation of nodes; forgetting one only repeats a node. */
-export const ROTATION_ENTRIES_MAX = 10_000;
-
 export const CAPABILITIES: Capabilities = {
   keyed: true,
   keyRetentionMs: null,

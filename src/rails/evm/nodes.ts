@@ -3,6 +3,7 @@ import type { Json } from '../../engine/rail.ts';
 import type { Log } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import type { WireLimits } from '../http.ts';
+import { nameNodes } from '../node-list.ts';
 import { field, hexOf, quantityOf, toQuantity } from './json.ts';
 import { type Line, type NodeConfig, openLine, type RpcCall, type RpcNode, type RpcResult } from './rpc.ts';
 
@@ -39,17 +40,6 @@ export interface Header {
   readonly timestamp: bigint;
   readonly baseFeePerGas: bigint | null;
   readonly logsBloom: string | null;
-}
-
-export function nameNodes(nodes: readonly NodeConfig[]): RpcNode[] {
-  const seen = new Map<string, number>();
-  return nodes.map((node) => {
-    // Host alone: paths and queries of providers carry keys, and evidence is shown to people.
-    const host = new URL(node.url).host;
-    const count = (seen.get(host) ?? 0) + 1;
-    seen.set(host, count);
-    return { ...node, source: count === 1 ? host : `${host}#${count}` };
-  });
 }
 
 export function openNodes(config: ChainConfig, ports: Ports, limits: WireLimits, log: Log): EvmNode[] {

@@ -3,11 +3,9 @@ import canonicalize from 'canonicalize';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import type { Allotment, EffectIntent, Json, Plan, Seal } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
+import { type ExpectedLog, logOfTransfer, logsOfCall, readExpectedLogs } from '../expected-logs.ts';
 import { canonicalAddress } from './address.ts';
-import { field, hexOf, isArray, isObject, textOf, unitsOf } from './json.ts';
-
-/** `Transfer(address,address,uint256)`. */
-export const TRANSFER_TOPIC = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+import { field, hexOf, unitsOf } from './json.ts';
 
 /** What the transaction says, whatever its fees: the same for every variant but a cancel. */
 export interface Payload {
@@ -23,14 +21,6 @@ export interface Payload {
 export interface Reference {
   readonly number: bigint;
   readonly hash: string;
-}
-
-export interface ExpectedLog {
-  readonly address: string;
-  readonly topics: readonly (string | null)[];
-  readonly data: string | null;
-  readonly minimumWord: number | null;
-  readonly minimum: bigint | null;
 }
 
 /** `logs` empty: status 1 is enough (a value transfer). */
@@ -75,25 +65,10 @@ export function sealEffect(chainId: bigint, intent: EffectIntent, plan: Plan, al
 }
 
 function expectedLogs(intent: EffectIntent): Json {
-  if (intent.call !== null) {
-    return intent.call.logs.map((log) => ({
-      address: log.address.toLowerCase(),
-      topics: log.topics.map((topic) => (topic === null ? null : topic.toLowerCase())),
-      data: log.data?.toLowerCase() ?? null,
-      minimumWord: log.minimumWord === undefined ? null : String(log.minimumWord),
-      minimum: log.minimum?.toString() ?? null,
-    }));
-  }
+  if (intent.call !== null) return logsOfCall(intent.call, canonicalAddress);
   if (intent.asset.contract === null) return [];
-  return [
-    {
-      address: canonicalAddress(intent.asset.contract),
-      topics: [TRANSFER_TOPIC, wordOfAddress(intent.wallet), wordOfAddress(intent.destination)],
-      data: `0x${intent.amount.toString(16).padStart(64, '0')}`,
-      minimumWord: null,
-      minimum: null,
-    },
-  ];
+  const contract = canonicalAddress(intent.asset.contract);
+  return [logOfTransfer(contract, wordOfAddress(intent.wallet), wordOfAddress(intent.destination), intent.amount)];
 }
 
 export function wordOfAddress(address: string): string {
@@ -141,21 +116,6 @@ export function referenceOf(value: Json | undefined): Reference | null {
 /** Reads the sealed `expect` back. */
 export function readExpect(value: Json): Expect {
   const reference = referenceOf(field(value, 'reference'));
-  const logs = field(value, 'logs');
-  assert(reference !== null && isArray(logs), 'sealed expect is not ours');
-  return { reference, logs: logs.map(readExpectedLog) };
-}
-
-function readExpectedLog(value: Json): ExpectedLog {
-  const address = textOf(field(value, 'address'));
-  const topics = field(value, 'topics');
-  assert(isObject(value) && address !== null && isArray(topics), 'sealed log is not ours');
-  const word = unitsOf(value['minimumWord']);
-  return {
-    address,
-    topics: topics.map(textOf),
-    data: textOf(value['data']),
-    minimumWord: word === null ? null : Number(word),
-    minimum: unitsOf(value['minimum']),
-  };
+  assert(reference !== null, 'sealed expect is not ours');
+  return { reference, logs: readExpectedLogs(field(value, 'logs')) };
 }

@@ -6,13 +6,14 @@
  * finality only: reverted, cancelled, or the nonce spent by a transaction that has another payload, named by its hash.
  */
 import type { Answer, Json, Observation, ObservationKind, RailCost, SealedEffect, Signed } from '../../engine/rail.ts';
+import { logsMet } from '../expected-logs.ts';
 import { excerpt } from '../json.ts';
 import { readSendAnswer } from './answers.ts';
 import { field, hexOf, isObject, parseJson, quantityOf, textOf, toQuantity } from './json.ts';
 import { fromItem, LOOK_FORM } from './look-body.ts';
 import { type ChainConfig, faultOf, headerIn, quantityIn, readChain } from './nodes.ts';
 import { type Expect, type Payload, readExpect, readPayload } from './payload.ts';
-import { causeOf, expectMet, type Receipt, readReceipt } from './receipt.ts';
+import { causeOf, type Receipt, readReceipt } from './receipt.ts';
 
 export interface ReadConfig extends ChainConfig {
   readonly coinAssetId: string;
@@ -139,7 +140,7 @@ function tells(scene: Scene, kind: ObservationKind, detail: string, rest: Partia
 function judgeMined(scene: Scene, receipt: Receipt, isCancel: boolean, whose: 'our' | 'a foreign'): Observation {
   const object = { objectId: receipt.hash };
   const where = `${whose} transaction ${receipt.hash} in block ${receipt.blockNumber}`;
-  const met = receipt.succeeded && expectMet(scene.expect, receipt);
+  const met = receipt.succeeded && logsMet(scene.expect.logs, receipt.logs);
   if (receipt.blockNumber > scene.finalNumber) {
     if (!isCancel && met) return tells(scene, 'included', `${where}, not final`, object);
     return tells(

@@ -1,7 +1,6 @@
-/** Receipts: read strictly, and held against what the seal expects. Pure. */
+/** Receipts: read strictly. Pure. */
 import type { Json } from '../../engine/rail.ts';
 import { field, hexOf, isArray, quantityOf, textOf } from './json.ts';
-import type { Expect, ExpectedLog } from './payload.ts';
 
 export interface ReceiptLog {
   readonly address: string;
@@ -58,28 +57,6 @@ export function readLog(value: Json): ReceiptLog | null {
   if (address === null || data === null || !isArray(topics) || field(value, 'removed') === true) return null;
   const read = topics.map(hexOf);
   return read.every((topic) => topic !== null) ? { address, topics: read, data } : null;
-}
-
-/**
- * Every expected log must be there, each by a log of its own: a multi-send that pays one person twice needs two. Taken
- * in order; where that misses an arrangement it reports "not met", which a person then sees, never a false "met".
- */
-export function expectMet(expect: Expect, receipt: Receipt): boolean {
-  const unused = new Set(receipt.logs);
-  return expect.logs.every((wanted) => {
-    const found = [...unused].find((log) => logMatches(wanted, log));
-    return found !== undefined && unused.delete(found);
-  });
-}
-
-function logMatches(wanted: ExpectedLog, log: ReceiptLog): boolean {
-  if (log.address !== wanted.address || log.topics.length !== wanted.topics.length) return false;
-  if (wanted.topics.some((topic, index) => topic !== null && topic !== log.topics[index])) return false;
-  if (wanted.data !== null && wanted.data !== log.data) return false;
-  if (wanted.minimum === null) return true;
-  const start = 2 + 64 * (wanted.minimumWord ?? 0);
-  const word = log.data.slice(start, start + 64);
-  return word.length === 64 && BigInt(`0x${word}`) >= wanted.minimum;
 }
 
 /** The message of a revert, where the node gave one. */

@@ -12,22 +12,16 @@ import { ANSWER_BYTES_MAX } from '../../kernel/limits.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { type Exchange, exchangeOnce, WIRE_LIMITS, type WireLimits, wireOptions } from '../http.ts';
 import { excerpt } from '../json.ts';
+import type { Named, RailNode } from '../node-list.ts';
 import { field, isArray, isObject, parseJson } from './json.ts';
 import { BATCH_CALLS_MAX, READ_BYTES_MAX } from './limits.ts';
 
-export interface NodeConfig {
-  readonly url: string;
-  /** Who runs it: witnesses are counted by operator, so two nodes of one provider are one. */
-  readonly operator: string;
-  readonly headers?: Readonly<Record<string, string>>;
+export interface NodeConfig extends RailNode {
   /** Where a provider takes fewer calls in one array. */
   readonly batchCallsMax?: number;
 }
 
-export interface RpcNode extends NodeConfig {
-  /** Names the node in evidence; never its URL's path, which often is a secret. */
-  readonly source: string;
-}
+export type RpcNode = Named<NodeConfig>;
 
 export interface RpcCall {
   readonly method: string;

@@ -3,17 +3,18 @@ import type { Dispatcher } from 'undici';
 import type { Answer, SealedEffect, Signed } from '../../engine/rail.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import type { WireLimits } from '../http.ts';
+import { makeRotation } from '../node-list.ts';
 import { SEND_ID } from './answers.ts';
-import { ROTATION_ENTRIES_MAX } from './limits.ts';
 import type { EvmNode } from './nodes.ts';
 import { exchange, requestText, SEND_ANSWER_BYTES_MAX } from './rpc.ts';
 
 export type SendVariant = (sealed: SealedEffect, signed: Signed) => Promise<Answer>;
 
 export function makeSend(nodes: readonly EvmNode[], agent: Dispatcher, ports: Ports, limits: WireLimits): SendVariant {
-  const ordinals = new Map<string, number>();
+  const nextNode = makeRotation<EvmNode>();
   return async (sealed, signed) => {
-    const node = nextNode(nodes, ordinals, sealed);
+    const usable = nodes.filter((one) => one.lastVerdict() !== 'wrong');
+    const node = nextNode(usable, sealed);
     if (node === null) {
       return {
         operation: 'send',
@@ -41,18 +42,4 @@ export function makeSend(nodes: readonly EvmNode[], agent: Dispatcher, ports: Po
       variantHash: signed.hash,
     };
   };
-}
-
-/** Each effect starts at a node of its own and moves on with each send, so that a failing node is left behind. */
-function nextNode(nodes: readonly EvmNode[], ordinals: Map<string, number>, sealed: SealedEffect): EvmNode | null {
-  const usable = nodes.filter((node) => node.lastVerdict() !== 'wrong');
-  if (usable.length === 0) return null;
-  const key = sealed.seal.identity;
-  const ordinal = ordinals.get(key) ?? 0;
-  ordinals.delete(key);
-  ordinals.set(key, ordinal + 1);
-  const oldest = ordinals.size > ROTATION_ENTRIES_MAX ? ordinals.keys().next().value : undefined;
-  if (oldest !== undefined) ordinals.delete(oldest);
-  const start = Number(sealed.effectId % BigInt(usable.length));
-  return usable[(start + ordinal) % usable.length] ?? null;
 }

@@ -13,7 +13,7 @@ import type { Profile, ProviderError, ProviderObject } from '../profile.ts';
 import { readBankAnswer, rowOf } from '../read.ts';
 import { readExpect, type Scope } from '../seal.ts';
 import { lookOnce, type SecretPort, sendOnce, type WireParts } from '../wire.ts';
-import { parseLossless } from '../wire-json.ts';
+import { parseLossless } from '../../json.ts';
 import { type LeverPort, type Levers, makeLevers } from './levers.ts';
 import type { RawAnswer } from './report.ts';
 import { type Change, type Plain, sealedRequest } from './requests.ts';
