@@ -69,7 +69,8 @@ create table payonce.api_keys (
   revoked_at timestamp with time zone,
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_key_hash_key UNIQUE (key_hash),
-  constraint api_keys_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id)
+  constraint api_keys_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint api_keys_of_a_partner CHECK ((partner_id <> 'par_own'::text))
 );
 
 create table payonce.asset_policies (
@@ -634,6 +635,17 @@ create table payonce.operators (
 );
 CREATE TRIGGER operators_no_truncate BEFORE TRUNCATE ON payonce.operators FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.own_move_kinds (
+  subject_type text not null,
+  key_kind text not null,
+  arrives_at text not null,
+  constraint own_move_kinds_pkey PRIMARY KEY (subject_type),
+  constraint own_move_kinds_key_kind_key UNIQUE (key_kind),
+  constraint own_move_kinds_arrives_at_check CHECK ((arrives_at = ANY (ARRAY['custody'::text, 'gas'::text]))),
+  constraint own_move_kinds_key_kind_check CHECK ((key_kind ~ '^[A-Z_]+$'::text))
+);
+CREATE TRIGGER own_move_kinds_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.own_move_kinds FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.partners (
   id text not null,
   name text not null,
@@ -1178,28 +1190,19 @@ UNION ALL
  HAVING sum(r.amount) > COALESCE(min(l.amount), 0::numeric);
 
 create view payonce.broken_e3 as
- SELECT e3_without_batches.subject,
-    e3_without_batches.detail
-   FROM payonce.e3_without_batches
+ SELECT e3_without_own_moves.subject,
+    e3_without_own_moves.detail
+   FROM payonce.e3_without_own_moves
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
-    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' moves and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
    FROM payonce.effects e
-     LEFT JOIN ( SELECT postings.effect_id,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'TRB_CONFIRM:%'::text) AS booked,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
-           FROM payonce.postings
-          WHERE postings.effect_id IS NOT NULL
-          GROUP BY postings.effect_id) b ON b.effect_id = e.id
-  WHERE e.subject_type = 'transfer_batch'::text AND ((COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text)
-UNION ALL
- SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
-    'is of a settled batch and has no fate'::text AS detail
-   FROM payonce.effects e
-     JOIN payonce.transfer_batch_lines l ON l.batch_id = e.subject_id
-  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.transfer_batch_fates f
-          WHERE f.batch_id = l.batch_id AND f.line = l.line));
+     JOIN payonce.own_move_kinds k ON k.subject_type = e.subject_type
+     LEFT JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key = ((k.key_kind || ':'::text) || e.subject_id)) AS booked,
+            count(*) FILTER (WHERE p.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings p
+          WHERE p.effect_id = e.id) b ON true
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.amount > 0::numeric AND (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL))::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
 
 create view payonce.broken_e5 as
  SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
@@ -1388,79 +1391,42 @@ create view payonce.broken_l5 as
          SELECT p.id,
             p.idem_key,
             p.effect_id,
-            split_part(p.idem_key, ':'::text, 1) AS kind,
-            split_part(p.idem_key, ':'::text, 2) AS name,
-            split_part(p.idem_key, ':'::text, 3) AS line,
-            min(e.asset_id) AS asset_id,
-            count(DISTINCT e.asset_id) AS assets,
-            min(a.partner_id) AS partner_id,
-            COALESCE(sum(e.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
-            COALESCE(sum(e.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody,
-            COALESCE(sum(e.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+            k.subject_type,
+            k.arrives_at,
+            substr(p.idem_key, char_length(k.key_kind) + 2) AS name
            FROM payonce.postings p
-             JOIN payonce.ledger_entries e ON e.posting_id = p.id
-             JOIN payonce.accounts a ON a.id = e.account_id
-          WHERE p.idem_key ~ '^TRB_(CONFIRM|LINE):'::text
-          GROUP BY p.id
-        ), sums AS (
-         SELECT l.batch_id,
-            COALESCE(sum(l.amount) FILTER (WHERE f.fate = 'paid'::text), 0::numeric) AS paid,
-            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate <> 'not_paid'::text), 0::numeric) AS taken,
-            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate = 'unknown'::text), 0::numeric) AS unknown
-           FROM payonce.transfer_batch_lines l
-             JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 1
-          GROUP BY l.batch_id
+             JOIN payonce.own_move_kinds k ON k.key_kind = split_part(p.idem_key, ':'::text, 1)
         ), judged AS (
          SELECT n.idem_key,
                 CASE
-                    WHEN b.id IS NULL THEN 'names no batch'::text
-                    WHEN e.id IS NULL THEN 'belongs to no effect of this batch'::text
-                    WHEN n.asset_id <> b.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || b.asset_id
-                    WHEN n.partner_id IS DISTINCT FROM b.partner_id OR n.partner <> (- s.taken) OR n.custody <> s.paid OR n.suspense <> s.unknown THEN (((((('books '::text || n.partner) || ' for '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (- COALESCE(s.taken, 0::numeric))) || ' for '::text) || b.partner_id
+                    WHEN e.id IS NULL THEN (('belongs to no effect of '::text || n.subject_type) || ' '::text) || n.name
+                    WHEN NOT COALESCE(b.is_meant, false) OR b.entries <> 2 THEN (((((('does not book '::text || e.amount) || ' '::text) || e.asset_id) || ' from '::text) || e.wallet) || ' to '::text) || e.destination
                     ELSE NULL::text
                 END AS fault
            FROM lines n
-             LEFT JOIN payonce.transfer_batches b ON b.id = n.name
-             LEFT JOIN sums s ON s.batch_id = b.id
-             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id
-          WHERE n.kind = 'TRB_CONFIRM'::text
-        UNION ALL
-         SELECT n.idem_key,
-                CASE
-                    WHEN l.line IS NULL THEN 'names no line'::text
-                    WHEN f.fate IS NULL THEN 'decides a line that nobody decided'::text
-                    WHEN n.suspense <> (- (l.amount + l.fee)) OR n.custody <>
-                    CASE f.fate
-                        WHEN 'paid'::text THEN l.amount
-                        ELSE 0::numeric
-                    END OR n.partner <>
-                    CASE f.fate
-                        WHEN 'paid'::text THEN 0::numeric
-                        ELSE l.amount + l.fee
-                    END THEN (('takes '::text || (- n.suspense)) || ' out of suspense, not '::text) || (l.amount + l.fee)
-                    ELSE NULL::text
-                END AS "case"
-           FROM lines n
-             LEFT JOIN payonce.transfer_batch_lines l ON l.batch_id = n.name AND l.line::text = n.line
-             LEFT JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 2
-          WHERE n.kind = 'TRB_LINE'::text
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = n.subject_type AND e.subject_id = n.name
+             LEFT JOIN payonce.assets s ON s.id = e.asset_id
+             LEFT JOIN LATERAL ( SELECT count(*) AS entries,
+                    bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount = e.amount OR a.code =
+                        CASE n.arrives_at
+                            WHEN 'gas'::text THEN 'gas'::text
+                            ELSE (('custody:'::text || s.chain) || ':'::text) || e.destination
+                        END AND l.amount = (- e.amount))) AS is_meant
+                   FROM payonce.ledger_entries l
+                     JOIN payonce.accounts a ON a.id = l.account_id
+                  WHERE l.posting_id = n.id) b ON true
         )
- SELECT l5_without_batches.subject,
-    l5_without_batches.detail
-   FROM payonce.l5_without_batches
-  WHERE l5_without_batches.subject !~ '^posting TRB_(CONFIRM|LINE):.'::text
+ SELECT o.subject,
+    o.detail
+   FROM payonce.l5_without_own_moves o
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.own_move_kinds k
+          WHERE o.subject ~~ (('posting '::text || k.key_kind) || ':_%'::text)))
 UNION ALL
  SELECT 'posting '::text || judged.idem_key AS subject,
     judged.fault AS detail
    FROM judged
-  WHERE judged.fault IS NOT NULL
-UNION ALL
- SELECT (('batch '::text || f.batch_id) || ' line '::text) || f.line AS subject,
-    'was decided, and nothing is booked'::text AS detail
-   FROM payonce.transfer_batch_fates f
-  WHERE f.seq = 2 AND NOT (EXISTS ( SELECT 1
-           FROM payonce.postings p
-          WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
+  WHERE judged.fault IS NOT NULL;
 
 create view payonce.broken_l6 as
  SELECT l6_without_batches.subject,
@@ -1519,24 +1485,12 @@ UNION ALL
   WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
 
 create view payonce.broken_n1 as
- SELECT n1_without_batches.subject,
-    n1_without_batches.detail
-   FROM payonce.n1_without_batches
-UNION ALL
- SELECT 'batch '::text || e.subject_id AS subject,
-    'is settled and no event says so'::text AS detail
-   FROM payonce.effects e
-  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.events v
-          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.finished'::text))
-UNION ALL
- SELECT 'batch '::text || e.subject_id AS subject,
-    'had a line come back and no event says so'::text AS detail
-   FROM payonce.returns r
-     JOIN payonce.effects e ON e.id = r.effect_id
-  WHERE e.subject_type = 'transfer_batch'::text AND NOT (EXISTS ( SELECT 1
-           FROM payonce.events v
-          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.returned'::text));
+ SELECT subject,
+    detail
+   FROM payonce.n1_of_partners n
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.own_move_kinds k
+          WHERE n.subject ~~ (('subject '::text || k.subject_type) || ' %'::text)));
 
 create view payonce.broken_n2 as
  SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
@@ -1659,6 +1613,30 @@ UNION ALL
           GROUP BY postings.effect_id) b ON b.effect_id = e.id
   WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
 
+create view payonce.e3_without_own_moves as
+ SELECT e3_without_batches.subject,
+    e3_without_batches.detail
+   FROM payonce.e3_without_batches
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' confirmations and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     LEFT JOIN ( SELECT postings.effect_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'TRB_CONFIRM:%'::text) AS booked,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings
+          WHERE postings.effect_id IS NOT NULL
+          GROUP BY postings.effect_id) b ON b.effect_id = e.id
+  WHERE e.subject_type = 'transfer_batch'::text AND ((COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text)
+UNION ALL
+ SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
+    'is of a settled batch and has no fate'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = e.subject_id
+  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.transfer_batch_fates f
+          WHERE f.batch_id = l.batch_id AND f.line = l.line));
+
 create view payonce.effect_holds as
  SELECT id AS effect_id,
     state,
@@ -1722,6 +1700,85 @@ UNION ALL
     judged.fault AS detail
    FROM judged
   WHERE judged.fault IS NOT NULL;
+
+create view payonce.l5_without_own_moves as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
+            split_part(p.idem_key, ':'::text, 3) AS line,
+            min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            min(a.partner_id) AS partner_id,
+            COALESCE(sum(e.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody,
+            COALESCE(sum(e.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+           FROM payonce.postings p
+             JOIN payonce.ledger_entries e ON e.posting_id = p.id
+             JOIN payonce.accounts a ON a.id = e.account_id
+          WHERE p.idem_key ~ '^TRB_(CONFIRM|LINE):'::text
+          GROUP BY p.id
+        ), sums AS (
+         SELECT l.batch_id,
+            COALESCE(sum(l.amount) FILTER (WHERE f.fate = 'paid'::text), 0::numeric) AS paid,
+            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate <> 'not_paid'::text), 0::numeric) AS taken,
+            COALESCE(sum(l.amount + l.fee) FILTER (WHERE f.fate = 'unknown'::text), 0::numeric) AS unknown
+           FROM payonce.transfer_batch_lines l
+             JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 1
+          GROUP BY l.batch_id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN b.id IS NULL THEN 'names no batch'::text
+                    WHEN e.id IS NULL THEN 'belongs to no effect of this batch'::text
+                    WHEN n.asset_id <> b.asset_id OR n.assets <> 1 THEN 'books another asset than '::text || b.asset_id
+                    WHEN n.partner_id IS DISTINCT FROM b.partner_id OR n.partner <> (- s.taken) OR n.custody <> s.paid OR n.suspense <> s.unknown THEN (((((('books '::text || n.partner) || ' for '::text) || COALESCE(n.partner_id, 'nobody'::text)) || ', not '::text) || (- COALESCE(s.taken, 0::numeric))) || ' for '::text) || b.partner_id
+                    ELSE NULL::text
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.transfer_batches b ON b.id = n.name
+             LEFT JOIN sums s ON s.batch_id = b.id
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id
+          WHERE n.kind = 'TRB_CONFIRM'::text
+        UNION ALL
+         SELECT n.idem_key,
+                CASE
+                    WHEN l.line IS NULL THEN 'names no line'::text
+                    WHEN f.fate IS NULL THEN 'decides a line that nobody decided'::text
+                    WHEN n.suspense <> (- (l.amount + l.fee)) OR n.custody <>
+                    CASE f.fate
+                        WHEN 'paid'::text THEN l.amount
+                        ELSE 0::numeric
+                    END OR n.partner <>
+                    CASE f.fate
+                        WHEN 'paid'::text THEN 0::numeric
+                        ELSE l.amount + l.fee
+                    END THEN (('takes '::text || (- n.suspense)) || ' out of suspense, not '::text) || (l.amount + l.fee)
+                    ELSE NULL::text
+                END AS "case"
+           FROM lines n
+             LEFT JOIN payonce.transfer_batch_lines l ON l.batch_id = n.name AND l.line::text = n.line
+             LEFT JOIN payonce.transfer_batch_fates f ON f.batch_id = l.batch_id AND f.line = l.line AND f.seq = 2
+          WHERE n.kind = 'TRB_LINE'::text
+        )
+ SELECT l5_without_batches.subject,
+    l5_without_batches.detail
+   FROM payonce.l5_without_batches
+  WHERE l5_without_batches.subject !~ '^posting TRB_(CONFIRM|LINE):.'::text
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL
+UNION ALL
+ SELECT (('batch '::text || f.batch_id) || ' line '::text) || f.line AS subject,
+    'was decided, and nothing is booked'::text AS detail
+   FROM payonce.transfer_batch_fates f
+  WHERE f.seq = 2 AND NOT (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
 
 create view payonce.l5_without_transfers as
  WITH lines AS (
@@ -1877,6 +1934,26 @@ UNION ALL
      JOIN payonce.transfers t ON e.subject_type = 'transfer'::text AND t.id = e.subject_id
      LEFT JOIN payonce.holds h ON h.key = e.hold_key
   WHERE h.amount IS DISTINCT FROM (t.amount + t.fee);
+
+create view payonce.n1_of_partners as
+ SELECT n1_without_batches.subject,
+    n1_without_batches.detail
+   FROM payonce.n1_without_batches
+UNION ALL
+ SELECT 'batch '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE e.subject_type = 'transfer_batch'::text AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.finished'::text))
+UNION ALL
+ SELECT 'batch '::text || e.subject_id AS subject,
+    'had a line come back and no event says so'::text AS detail
+   FROM payonce.returns r
+     JOIN payonce.effects e ON e.id = r.effect_id
+  WHERE e.subject_type = 'transfer_batch'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer_batch.returned'::text));
 
 create view payonce.n1_of_withdrawals as
  SELECT 'event '::text || e.event_id AS subject,

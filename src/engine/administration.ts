@@ -11,6 +11,7 @@ import type { MakeId } from '../kernel/ids.ts';
 import type { Chance } from '../kernel/ports.ts';
 import { audit } from './audit-log.ts';
 import { createOperator, loadOperator, type Operator, requireRole, type Role } from './operators.ts';
+import { OWN_PARTNER } from './own-move.ts';
 
 export const BOOTSTRAP = 'bootstrap';
 
@@ -157,6 +158,7 @@ const LIST_PARTNERS = `select p.id, p.name, p.time_zone, p.created_at,
        (select count(*) from payonce.api_keys k where k.partner_id = p.id and k.revoked_at is null)::int as keys,
        (select count(*) from payonce.endpoints e where e.partner_id = p.id and e.disabled_at is null)::int as endpoints
 from payonce.partners p
+where p.id <> '${OWN_PARTNER}'
 order by p.created_at, p.id`;
 
 export async function listPartners(query: Query): Promise<ListedPartner[]> {
@@ -181,7 +183,8 @@ export async function listKeys(query: Query, partnerId: string): Promise<ListedK
 }
 
 async function needPartner(query: Query, partnerId: string): Promise<void> {
-  if ((await query.query('select 1 from payonce.partners where id = $1', [partnerId])).rowCount === 0)
+  const found = await query.query('select 1 from payonce.partners where id = $1', [partnerId]);
+  if (partnerId === OWN_PARTNER || found.rowCount === 0)
     throw new PayonceError('PO_NOT_FOUND', { detail: `There is no partner ${partnerId}` });
 }
 

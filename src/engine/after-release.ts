@@ -24,8 +24,21 @@ export async function chooseAfterRelease(
   if (last.id !== effect.id || last.state !== 'RELEASED') return 'nothing: it goes on by itself already';
   const by = (await loadEvidence(tx, [effect.id])).get(effect.id)?.find((one) => one.id === effect.releasedBy);
   if (by === undefined) throw new InvariantBroken(`effect ${effect.id} was released by nothing`);
+  // Periodic work begins anew by itself: another subject may have the lane by now, and one at a time is its whole point.
+  const lane = choice === 'next_try' ? await holderOfLane(tx, effect.lane) : null;
+  if (lane !== null) return `nothing: ${lane} does the same work now; decide again when it has ended`;
   const next: Then = choice === 'fail' ? { step: 'fail', reason } : { step: 'again' };
   const { kind, objectId } = by;
   await followRelease(tx, deps, flow, { effect, kind, objectId, detail: reason, next });
   return choice === 'fail' ? 'told the partner that it failed' : 'began the next try';
+}
+
+const HOLDER = `select subject_type, subject_id
+from payonce.effects
+where lane = $1
+  and state in ('PENDING', 'SEALED')`;
+
+async function holderOfLane(tx: Tx, lane: string | null): Promise<string | null> {
+  const [row] = (await tx.query<{ subject_type: string; subject_id: string }>(HOLDER, [lane])).rows;
+  return row === undefined ? null : `${row.subject_type} ${row.subject_id}`;
 }

@@ -4,6 +4,7 @@
  * transaction, and must not touch the effects itself.
  */
 import type { Tx } from '../db/pool.ts';
+import type { AccountName } from '../ledger/accounts.ts';
 import type { LedgerItem } from '../ledger/post.ts';
 import type { NewEvent } from '../outbox/emit.ts';
 import type { EvidenceKind } from './effect.ts';
@@ -77,6 +78,8 @@ export interface Flow {
   paidLines?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, ReadonlySet<string>>>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
   holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
+  /** Where what it moves arrives, if that is with us or for us: moved twice, it is not lost. Absent: it leaves. Pure. */
+  arrivesAt?(effect: EffectRow): AccountName;
 }
 
 /** The hold that stands for this effect now: a re-opened effect has one of its own. */

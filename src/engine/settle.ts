@@ -360,11 +360,12 @@ class EndPlan {
   }
 }
 
-/** Money went a second time: custody → loss, never the partner's account; the highest case until two persons close it. */
+/** Money went a second time: custody → loss (or where it arrived, if that is with us), never the partner's account; the
+ *  highest case until two persons close it. */
 export async function bookOverpaid(tx: Tx, deps: EngineDeps, effect: EffectRow, why: string): Promise<void> {
   const [custody, loss] = await deps.chart.ids(tx, [
     accountName.custody(effect.asset.chain, effect.wallet, effect.asset.id),
-    accountName.loss(effect.asset.id),
+    deps.flows.get(effect.subjectType)?.arrivesAt?.(effect) ?? accountName.loss(effect.asset.id),
   ]);
   if (custody === undefined || loss === undefined) throw new InvariantBroken('an account is missing');
   if (effect.amount > 0n) {

@@ -11,6 +11,10 @@
  *   TRF_CONFIRM:{transfer}        a bank transfer's DEBIT (amount and fee) when its effect settled
  *   TRB_CONFIRM:{batch}           a provider's batch settled: DEBIT of what its lines took, custody of what they paid, the rest suspense
  *   TRB_LINE:{batch}:{line}       a line of it that was unknown then, out of suspense
+ *   RLZ_MOVE:{realization}        a share of fees: custody of the master wallet → custody of the settlement wallet
+ *   COL_MOVE:{collection}         a sweep: custody of a deposit address → custody of the master wallet
+ *   TOPUP:{topup}                 gas for a wallet of ours: custody → custody
+ *   ENERGY:{energy}               energy rented: custody → gas
  *   DEP_CREDIT:{deposit}          a deposit's CREDIT
  *   DEP_FEE:{deposit}             its FEE
  *   DEP_SUSPENSE:{transfer}       an inflow that belongs to nobody
@@ -34,6 +38,10 @@ export type IdPrefix =
   | 'wd'
   | 'tr'
   | 'tb'
+  | 'rlz'
+  | 'col'
+  | 'top'
+  | 'nrg'
   | 'ret'
   | 'dep'
   | 'evt'
@@ -110,6 +118,10 @@ export const postingKey = {
   transferConfirm: (transferId: string) => `TRF_CONFIRM:${transferId}`,
   batchConfirm: (batchId: string) => `TRB_CONFIRM:${batchId}`,
   batchLine: (batchId: string, line: number) => `TRB_LINE:${batchId}:${line}`,
+  realizationMove: (realizationId: string) => `RLZ_MOVE:${realizationId}`,
+  collectionMove: (collectionId: string) => `COL_MOVE:${collectionId}`,
+  topup: (topupId: string) => `TOPUP:${topupId}`,
+  energy: (energyId: string) => `ENERGY:${energyId}`,
   depositCredit: (depositId: string) => `DEP_CREDIT:${depositId}`,
   depositFee: (depositId: string) => `DEP_FEE:${depositId}`,
   depositSuspense: (transferId: bigint) => `DEP_SUSPENSE:${transferId}`,
