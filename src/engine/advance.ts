@@ -25,6 +25,7 @@ import {
   giveBack,
   loadEffects,
   loadInFlight,
+  loadOpenOf,
   loadSignerLoad,
   raiseSends,
 } from './store.ts';
@@ -55,7 +56,7 @@ export async function watchOnce(deps: EngineDeps, rail: Rail): Promise<number> {
 
 /** The sender's pass: plans, seals and sends pending effects, per signer as many as it has room for. */
 export async function sendOnce(deps: EngineDeps, rail: Rail): Promise<number> {
-  const load = await loadSignerLoad(deps.pool, rail.name);
+  const load = await loadSignerLoad(deps.pool, rail.name, limits.CLAIM_SIGNERS_MAX);
   const { capabilities } = rail;
   // Without keys one at a time: what is sealed and not sent can never be sent again after a doubt.
   const cap = capabilities.sequenced ? capabilities.inFlightPerSignerMax : capabilities.keyed ? limits.CLAIM_BATCH : 1;
@@ -105,7 +106,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const started = deps.ports.clock.monotonicMs();
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
-  const openPerSigner = new Map((await loadSignerLoad(deps.pool, rail.name)).map((one) => [one.signer, one.open]));
+  const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);
   const burnUpTo = await deps.supply?.burnUpTo(deps.pool, usable);
   const context = { inFlight, openPerSigner, ...(burnUpTo === undefined ? {} : { burnUpTo }) };
   const verdicts = await rail.plan(usable.map(toIntent), context);

@@ -287,17 +287,72 @@ export async function lockEffectsOfSubject(tx: Tx, type: string, id: string): Pr
   return (await tx.query(LOCK_SUBJECT, [type, id])).rows.map(toEffect);
 }
 
-const SIGNER_ROOM = `select g.address as signer,
+const SIGNER_LOAD = `with recursive waiting (signer) as (
+  (select e.signer
+   from payonce.effects e
+   where e.rail = $1
+     and e.state = 'PENDING'
+   order by e.signer
+   limit 1)
+  union all
+  select (
+    select e.signer
+    from payonce.effects e
+    where e.rail = $1
+      and e.state = 'PENDING'
+      and e.signer > w.signer
+    order by e.signer
+    limit 1)
+  from waiting w
+  where w.signer is not null
+)
+select s.signer,
        (select count(*) from payonce.effects e
-        where e.rail = g.rail and e.signer = g.address and e.state = 'SEALED' and e.included_at is null)::int as open
-from payonce.signers g
-where g.rail = $1
-  and g.quarantined_at is null
-order by g.address`;
+        where e.rail = $1 and e.signer = s.signer and e.state = 'SEALED' and e.included_at is null)::int as open
+from (
+  select w.signer
+  from waiting w
+  join payonce.signers g on g.rail = $1 and g.address = w.signer and g.quarantined_at is null
+  cross join lateral (
+    select q.lane, q.next_at, q.id
+    from payonce.effects q
+    where q.rail = $1
+      and q.signer = w.signer
+      and q.state = 'PENDING'
+      and q.next_at <= (select payonce.now())
+    order by q.next_at, q.id
+    limit 1) f
+  order by (f.lane is not null), f.next_at, f.id
+  limit $2) s`;
 
-/** Sealed and unmined per signer that may seal. */
-export async function loadSignerLoad(query: Query, rail: string): Promise<{ signer: string; open: number }[]> {
-  return (await query.query<{ signer: string; open: number }>(SIGNER_ROOM, [rail])).rows;
+/**
+ * Signers that may seal and have something due, with what they have sealed and unmined: what partners wait for first (N4),
+ * then who has waited longest. Only signers with something pending are touched: each deposit address is a signer.
+ */
+export async function loadSignerLoad(
+  query: Query,
+  rail: string,
+  signersMax: number,
+): Promise<{ signer: string; open: number }[]> {
+  return (await query.query<{ signer: string; open: number }>(SIGNER_LOAD, [rail, signersMax])).rows;
+}
+
+const OPEN_OF = `select e.signer, count(*)::int as open
+from payonce.effects e
+where e.rail = $1
+  and e.signer = any ($2::text[])
+  and e.state = 'SEALED'
+  and e.included_at is null
+group by e.signer`;
+
+/** Sealed and unmined per signer; one that has nothing open is not in the answer. */
+export async function loadOpenOf(
+  query: Query,
+  rail: string,
+  signers: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await query.query<{ signer: string; open: number }>(OPEN_OF, [rail, signers]);
+  return new Map(rows.map((row) => [row.signer, row.open]));
 }
 
 const IN_FLIGHT = `select wallet, asset_id, sum(amount) as amount

@@ -5,6 +5,9 @@
 export const LEASE_MS = 30_000;
 /** Claimed at once: what one worker can plan, seal and send in a quarter of a lease at 50 ms a send and 16 at a time. */
 export const CLAIM_BATCH = 100;
+/** Signers whose pending effects one claim takes: each deposit address is one, with a sweep or two. More: one pass plans and
+ *  seals more than it can send in its part of a lease. */
+export const CLAIM_SIGNERS_MAX = 100;
 /** Open effects sit between two looks; a worker that finds nothing sleeps so long. */
 export const WORKER_IDLE_MS = 500;
 /** Back-off of an effect that waits (no funds, node down), doubled up to the maximum. */

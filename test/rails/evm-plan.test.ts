@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { startEvmProxy } from '../../sim/evm-proxy.ts';
-import { deployToken } from '../../sim/evm-send.ts';
+import { deployToken, mintTokens } from '../../sim/evm-send.ts';
 import type { EffectIntent, PlanContext, PlanVerdict } from '../../src/engine/rail.ts';
 import {
   changeToken,
@@ -70,6 +70,34 @@ test('one bad item never fails its neighbours', async () => {
   const verdicts = await plan([{}, { destination: '0x00000000000000000000000000000000000bad00' }, {}]);
   assert.deepEqual(verdicts.map(reasonOf), ['ready', 'SIMULATION_REVERTED', 'ready']);
   assert.match(verdicts[1]?.verdict === 'wait' ? verdicts[1].detail : '', /blacklisted/);
+});
+
+test('a wallet that cannot pay its gas says what is missing, to the unit; a coin that pays for itself needs no help (req R16)', async () => {
+  const poor = scene.chain.accounts[3];
+  assert.ok(poor);
+  const address = poor.address.toLowerCase();
+  await mintTokens(scene.chain, scene.owner.privateKey, scene.token, poor.address, 5_000_000n);
+  await scene.chain.rpc('anvil_setBalance', [address, '0x1']);
+  const [short, coin] = await plan([
+    { wallet: address, signer: address },
+    { wallet: address, signer: address, asset: scene.coin, amount: 1n },
+  ]);
+  assert.deepEqual([reasonOf(short), reasonOf(coin)], ['GAS_SHORT', 'GAS_SHORT']);
+  assert.ok(short?.verdict === 'wait' && short.needs?.kind === 'gas' && coin?.verdict === 'wait');
+  assert.equal(coin.needs, undefined);
+  assert.deepEqual([short.needs.address, short.needs.assetId], [address, 'coin']);
+  await scene.chain.rpc('anvil_setBalance', [address, `0x${(short.needs.units + 1n).toString(16)}`]);
+  assert.equal(reasonOf((await plan([{ wallet: address, signer: address }]))[0]), 'ready');
+});
+
+test('nothing is sealed for an address whose key is not at hand', async () => {
+  const stranger = '0x00000000000000000000000000000000000feed1';
+  const verdicts = await plan([{ wallet: stranger, signer: stranger }, {}]);
+  assert.deepEqual(verdicts.map(reasonOf), ['NO_KEY', 'ready']);
+  assert.deepEqual(
+    verdicts.map((one) => one.verdict === 'wait' && one.lasts),
+    ['for_good', false],
+  );
 });
 
 test('a token that answers false in the simulation is not sent (case H2)', async () => {

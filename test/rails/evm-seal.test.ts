@@ -15,7 +15,7 @@ import { readAddress } from '../../src/rails/evm/address.ts';
 import { FeeCapReached, firstFees, nextSpec, originalSpec } from '../../src/rails/evm/fees.ts';
 import { decryptKey, isDevKey, makeDevSigner, openKeystore } from '../../src/rails/evm/keystore.ts';
 import { identityOf, readExpect, readPayload, sealEffect } from '../../src/rails/evm/payload.ts';
-import { makeLocalSigner, signVariant } from '../../src/rails/evm/signer.ts';
+import { makeLocalSigner, signVariant, transactionOf } from '../../src/rails/evm/signer.ts';
 
 const ports = systemPorts();
 const signer = makeDevSigner(2);
@@ -162,7 +162,7 @@ test('the same variant signed twice is the same bytes, and keeps nonce, target, 
 test('a signer that signs something else is found out before anything is stored', async () => {
   const honest = signer;
   const lying = (change: object) => ({
-    addresses: () => honest.addresses(),
+    ...honest,
     sign: (address: string, transaction: Parameters<typeof honest.sign>[1]) =>
       honest.sign(address, { ...transaction, ...change }),
   });
@@ -252,6 +252,26 @@ test('a key file opens with its passphrase alone, is private, and holds no key i
     assert.ok(key !== null && !file.includes(key.slice(2)));
     assert.deepEqual(makeLocalSigner([key]).addresses(), [address]);
     assert.equal(isDevKey(address), false);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('keys that another process made are found when they are needed, and all open with one derivation', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'keys-'));
+  try {
+    const worker = await openKeystore(folder, 'correct horse', systemChance, 1_024);
+    const api = await openKeystore(folder, 'correct horse', systemChance, 1_024);
+    const made = [await api.createAddress(), await api.createAddress(), await api.createAddress()];
+    assert.deepEqual(await Promise.all(made.map((address) => worker.signer.holds(address))), [true, true, true]);
+    assert.equal(await worker.signer.holds(OTHER), false);
+    const transaction = { ...transactionOf(readPayload(sealed().seal.payload), originalSpec(plan)) };
+    for (const address of made) assert.match(await worker.signer.sign(address, transaction), /^0x02/);
+    const files = await Promise.all(
+      (await readdir(folder)).map(async (name) => JSON.parse(await readFile(join(folder, name), 'utf8'))),
+    );
+    assert.equal(new Set(files.map((file) => file.crypto.kdfparams.salt)).size, 1, 'one salt, derived once');
+    assert.equal(new Set(files.map((file) => file.crypto.cipherparams.iv)).size, 3, 'an IV for each file');
   } finally {
     await rm(folder, { recursive: true });
   }

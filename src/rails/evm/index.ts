@@ -89,6 +89,7 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
     ...config,
     bumpsMax: capabilities.bumpsMax,
     inFlightPerSignerMax: capabilities.inFlightPerSignerMax,
+    holdsKey: (address: string) => signer.holds(address),
   };
 
   return {

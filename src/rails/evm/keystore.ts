@@ -41,11 +41,25 @@ export async function openKeystore(
 ): Promise<Keystore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const files = new Map<string, string>();
-  for (const name of (await readdir(folder)).filter((one) => one.endsWith('.json')).sort()) {
-    const address = textOf(field(parseJson(await readFile(join(folder, name), 'utf8')), 'address'));
-    if (address === null)
-      throw new Error(`${name} is no key file with an address: take it out of the keystore's folder`);
-    files.set(canonicalAddress(address.startsWith('0x') ? address : `0x${address}`), name);
+  const known = new Set<string>();
+  const derive = makeDerive(passphrase);
+  /** `again`: files that came since, made by another process that serves the API; one may be half written still. */
+  async function readFolder(again: boolean): Promise<void> {
+    for (const name of (await readdir(folder)).filter((one) => one.endsWith('.json') && !known.has(one)).sort()) {
+      const file = parseJson(await readFile(join(folder, name), 'utf8'));
+      const address = textOf(field(file, 'address'));
+      if (address === null) {
+        if (again) continue;
+        throw new Error(`${name} is no key file with an address: take it out of the keystore's folder`);
+      }
+      known.add(name);
+      files.set(canonicalAddress(address.startsWith('0x') ? address : `0x${address}`), name);
+    }
+  }
+  await readFolder(false);
+  async function holds(address: string): Promise<boolean> {
+    if (!files.has(address)) await readFolder(true);
+    return files.has(address);
   }
   const opened = new Map<string, EvmSigner>();
   let line: Promise<unknown> = Promise.resolve();
@@ -53,10 +67,10 @@ export async function openKeystore(
   async function openFile(address: string): Promise<EvmSigner> {
     const known = opened.get(address);
     if (known !== undefined) return known;
-    const name = files.get(address);
+    const name = (await holds(address)) ? files.get(address) : undefined;
     if (name === undefined) throw new Error(`no key for ${address}: add its key file, or correct the wallet`);
     const file = parseJson(await readFile(join(folder, name), 'utf8'));
-    const key = file === undefined ? null : await decryptKey(file, passphrase);
+    const key = file === undefined ? null : await decryptKey(file, passphrase, derive);
     if (key === null) throw new Error(`the key file ${name} does not open: check the passphrase, or restore the file`);
     const signer = makeLocalSigner([key]);
     opened.set(address, signer);
@@ -74,6 +88,7 @@ export async function openKeystore(
   return {
     signer: {
       addresses: () => [...files.keys()],
+      holds: (address) => holds(canonicalAddress(address)),
       async sign(address, transaction) {
         const canonical = canonicalAddress(address);
         const signer = opened.get(canonical) ?? (await inTurn(canonical));
@@ -83,8 +98,9 @@ export async function openKeystore(
     async createAddress() {
       const key: `0x${string}` = `0x${Buffer.from(chance.bytes(32)).toString('hex')}`;
       const address = canonicalAddress(privateKeyToAccount(key).address);
-      const text = JSON.stringify(await encryptKey(key, passphrase, chance, scryptN));
+      const text = JSON.stringify(await encryptKey(key, passphrase, chance, scryptN, derive));
       await writeDurably(folder, `${address}.json`, text);
+      known.add(`${address}.json`);
       files.set(address, `${address}.json`);
       opened.set(address, makeLocalSigner([key]));
       return address;
@@ -114,10 +130,11 @@ export async function encryptKey(
   passphrase: string,
   chance: Chance,
   scryptN: number = SCRYPT_N,
+  derive: Derive = makeDerive(passphrase),
 ): Promise<Json> {
-  const salt = Buffer.from(chance.bytes(32));
+  const salt = derive.saltFor(scryptN) ?? Buffer.from(chance.bytes(32));
   const iv = Buffer.from(chance.bytes(16));
-  const derived = await derive(passphrase, salt, scryptN, SCRYPT_R, SCRYPT_P);
+  const derived = await derive.key(salt, scryptN, SCRYPT_R, SCRYPT_P);
   const cipher = createCipheriv('aes-128-ctr', derived.subarray(0, 16), iv);
   const ciphertext = Buffer.concat([cipher.update(Buffer.from(privateKey.slice(2), 'hex')), cipher.final()]);
   return {
@@ -136,7 +153,11 @@ export async function encryptKey(
 }
 
 /** The key, or `null` where the file is not ours to open: wrong passphrase, other format, damaged. */
-export async function decryptKey(file: Json, passphrase: string): Promise<`0x${string}` | null> {
+export async function decryptKey(
+  file: Json,
+  passphrase: string,
+  derive: Derive = makeDerive(passphrase),
+): Promise<`0x${string}` | null> {
   const crypto = field(file, 'crypto') ?? field(file, 'Crypto');
   const parameters = field(crypto, 'kdfparams');
   const [n, r, p] = ['n', 'r', 'p'].map((name) => field(parameters, name));
@@ -149,7 +170,7 @@ export async function decryptKey(file: Json, passphrase: string): Promise<`0x${s
   // Beyond these OpenSSL refuses to compute (N < 2^(16 r)), or the file wants more memory than it should get.
   if (n > SCRYPT_N_MAX || n < 2 || (n & (n - 1)) !== 0 || Math.log2(n) >= 16 * r || r > 32 || p > 16) return null;
   if (salt === null || iv === null || ciphertext === null || mac === null || mac.length !== 32) return null;
-  const derived = await derive(passphrase, salt, n, r, p);
+  const derived = await derive.key(salt, n, r, p);
   if (!timingSafeEqual(macOf(derived, ciphertext), mac)) return null;
   const decipher = createDecipheriv('aes-128-ctr', derived.subarray(0, 16), iv);
   const plain = Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('hex');
@@ -160,7 +181,34 @@ export async function decryptKey(file: Json, passphrase: string): Promise<`0x${s
   return address !== null && address.replace(/^0x/, '').toLowerCase() !== own ? null : key;
 }
 
-function derive(passphrase: string, salt: Buffer, n: number, r: number, p: number): Promise<Buffer> {
+/**
+ * The passphrase's derived keys, each computed once: the files of one keystore share a salt, so that ten thousand deposit
+ * addresses cost one derivation and not ten thousand seconds. One passphrase opens them all anyway; the IV is each file's own.
+ */
+interface Derive {
+  key(salt: Uint8Array, n: number, r: number, p: number): Promise<Buffer>;
+  /** A salt that was derived already at our own cost; `null`: none yet. */
+  saltFor(n: number): Buffer | null;
+}
+
+function makeDerive(passphrase: string): Derive {
+  const made = new Map<string, Promise<Buffer>>();
+  const salts = new Map<number, Buffer>();
+  return {
+    key(salt, n, r, p) {
+      const name = `${Buffer.from(salt).toString('hex')}:${n}:${r}:${p}`;
+      const before = made.get(name);
+      if (before !== undefined) return before;
+      if (salt.length === 32 && r === SCRYPT_R && p === SCRYPT_P) salts.set(n, Buffer.from(salt));
+      const key = deriveOne(passphrase, salt, n, r, p);
+      made.set(name, key);
+      return key;
+    },
+    saltFor: (n) => salts.get(n) ?? null,
+  };
+}
+
+function deriveOne(passphrase: string, salt: Uint8Array, n: number, r: number, p: number): Promise<Buffer> {
   // Twice what the algorithm itself holds.
   const options = { N: n, r, p, maxmem: 256 * r * (n + p + 2) };
   return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@
  * balance is the head's, less what is sealed and not final, less what this very batch takes; what was mined but is not
  * final is taken off twice, which waits a little and never overdraws.
  */
-import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import type { EffectIntent, Need, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { canonicalAddress } from './address.ts';
 import { type Fees, firstFees, gasLimitOf, marketCalls, readMarket } from './fees.ts';
 import { toQuantity } from './json.ts';
@@ -32,6 +32,8 @@ export interface PlanConfig {
   readonly coinAssetId: string;
   readonly bumpsMax: number;
   readonly inFlightPerSignerMax: number;
+  /** Whether the key of this address is at hand. */
+  holdsKey(address: string): Promise<boolean>;
 }
 
 export type WaitReason =
@@ -43,7 +45,8 @@ export type WaitReason =
   | 'FEE_ABOVE_CAP'
   | 'GAS_ABOVE_CAP'
   | 'SIGNER_FULL'
-  | 'SIGNER_IS_NOT_WALLET';
+  | 'SIGNER_IS_NOT_WALLET'
+  | 'NO_KEY';
 
 /** What helps only when a person acts is told to people. */
 const ALERTED: ReadonlySet<WaitReason> = new Set([
@@ -53,6 +56,7 @@ const ALERTED: ReadonlySet<WaitReason> = new Set([
   'FEE_ABOVE_CAP',
   'GAS_ABOVE_CAP',
   'SIGNER_IS_NOT_WALLET',
+  'NO_KEY',
 ]);
 
 /** What speaks of a node or a queue passes by itself; what the contract itself says of this payment does not. */
@@ -60,6 +64,7 @@ const LASTS: Partial<Record<WaitReason, PlanWait['lasts']>> = {
   NODE_DOWN: 'a_while',
   SIGNER_FULL: 'a_while',
   SIMULATION_REVERTED: 'for_good',
+  NO_KEY: 'for_good',
 };
 
 function wait(reason: WaitReason, detail: string): PlanWait {
@@ -74,8 +79,9 @@ export async function planEffects(
 ): Promise<PlanVerdict[]> {
   if (effects.length === 0) return [];
   const faults: string[] = [];
+  const keyless = await withoutKey(config, effects);
   for (const node of nodes) {
-    const verdicts = await planOn(node, config, effects, context);
+    const verdicts = await planOn(node, config, effects, context, keyless);
     if (verdicts.ok) return verdicts.value;
     faults.push(`${node.rpc.source}: ${verdicts.fault}`);
   }
@@ -83,11 +89,20 @@ export async function planEffects(
   return effects.map(() => wait(reason, faults.join('; ')));
 }
 
+/** Signers whose key is not at hand: what is sealed without one stands there and can never be sent. */
+async function withoutKey(config: PlanConfig, effects: readonly EffectIntent[]): Promise<ReadonlySet<string>> {
+  const missing = new Set<string>();
+  for (const signer of new Set(effects.map((effect) => canonicalAddress(effect.signer))))
+    if (!(await config.holdsKey(signer))) missing.add(signer);
+  return missing;
+}
+
 async function planOn(
   node: EvmNode,
   config: PlanConfig,
   effects: readonly EffectIntent[],
   context: PlanContext,
+  keyless: ReadonlySet<string>,
 ): Promise<Read<PlanVerdict[]>> {
   const headQuestions = headCalls(config.finality);
   const first = await node.checked.ask([...headQuestions, ...marketCalls()]);
@@ -114,6 +129,8 @@ async function planOn(
   const verdicts = effects.map((effect, index) => {
     const one = asked[index];
     if (one === undefined) return wait('NODE_DOWN', 'not asked');
+    const signer = canonicalAddress(effect.signer);
+    if (keyless.has(signer)) return wait('NO_KEY', `no key for ${signer}: add its key file to the keystore`);
     return judge(effect, config, budget, header, fees, feeNeeded, {
       coin: questions.answer(one.coin),
       token: one.token === null ? null : questions.answer(one.token),
@@ -153,6 +170,7 @@ function askAbout(effect: EffectIntent, questions: Questions) {
 class Budget {
   readonly #config: PlanConfig;
   readonly #context: PlanContext;
+  readonly #openBefore: ReadonlyMap<string, number>;
   readonly #gasPerOpen: bigint;
   readonly #taken = new Map<string, bigint>();
   readonly #sealed = new Map<string, number>();
@@ -160,12 +178,12 @@ class Budget {
   constructor(config: PlanConfig, context: PlanContext, gasPerOpen: bigint) {
     this.#config = config;
     this.#context = context;
+    this.#openBefore = new Map([...context.openPerSigner].map(([address, open]) => [canonicalAddress(address), open]));
     this.#gasPerOpen = gasPerOpen;
   }
 
   open(signer: string): number {
-    const before = [...this.#context.openPerSigner].find(([address]) => canonicalAddress(address) === signer)?.[1] ?? 0;
-    return before + (this.#sealed.get(signer) ?? 0);
+    return (this.#openBefore.get(signer) ?? 0) + (this.#sealed.get(signer) ?? 0);
   }
 
   left(address: string, assetId: string, balance: bigint): bigint {
@@ -244,7 +262,13 @@ function judge(
   }
   const gasCost = gasLimit * fees.maxFeePerGas;
   if (coinLeft < value + gasCost) {
-    return wait('GAS_SHORT', `${signer} has ${coinLeft} wei left, gas and value may take ${value + gasCost}: fund it`);
+    const short = wait(
+      'GAS_SHORT',
+      `${signer} has ${coinLeft} wei left, gas and value may take ${value + gasCost}: fund it`,
+    );
+    // A coin that pays for itself is short of what it pays; only a token's gas is somebody else's to bring.
+    if (!isCoin) return { ...short, needs: gasNeed(config, signer, value + gasCost - coinLeft) };
+    return short;
   }
 
   budget.countSeal(signer);
@@ -259,6 +283,10 @@ function judge(
       reference: { number: reference.number.toString(), hash: reference.hash },
     },
   };
+}
+
+function gasNeed(config: PlanConfig, address: string, units: bigint): Need {
+  return { kind: 'gas', address, assetId: config.coinAssetId, units };
 }
 
 function insufficient(effect: EffectIntent, address: string, left: bigint, needed: bigint): PlanVerdict {

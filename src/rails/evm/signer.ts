@@ -25,6 +25,8 @@ export interface UnsignedTransaction {
 export interface EvmSigner {
   /** Addresses that it can sign for, in lower case. */
   addresses(): readonly string[];
+  /** Whether `sign` has a key for this address. */
+  holds(address: string): Promise<boolean>;
   /** An EIP-1559 signature by RFC 6979: the same fields give the same bytes. Returns the raw transaction. */
   sign(address: string, transaction: UnsignedTransaction): Promise<`0x${string}`>;
 }
@@ -39,6 +41,7 @@ export function makeLocalSigner(privateKeys: readonly `0x${string}`[]): EvmSigne
   );
   return {
     addresses: () => [...accounts.keys()],
+    holds: (address) => Promise.resolve(accounts.has(canonicalAddress(address))),
     async sign(address, transaction) {
       const account = accounts.get(canonicalAddress(address));
       if (account === undefined) throw new Error(`no key for ${address}: add its keystore file, or correct the wallet`);
