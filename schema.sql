@@ -176,6 +176,88 @@ CREATE UNIQUE INDEX cases_open ON payonce.cases USING btree (kind, subject_key) 
 CREATE TRIGGER cases_kept BEFORE DELETE ON payonce.cases FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER cases_no_truncate BEFORE TRUNCATE ON payonce.cases FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.chain_checks (
+  chain text not null,
+  wallet text not null,
+  next_block bigint,
+  next_at timestamp with time zone not null,
+  hurried_at timestamp with time zone,
+  constraint chain_checks_pkey PRIMARY KEY (chain, wallet),
+  constraint chain_checks_next_block_check CHECK ((next_block >= 1))
+);
+
+create table payonce.chain_findings (
+  id bigint not null generated always as identity,
+  report_id bigint not null,
+  finding_key text not null,
+  kind text not null,
+  direction text,
+  partner_id text,
+  asset_id text not null,
+  amount numeric(78,0) not null,
+  block_number bigint,
+  tx_hash text,
+  "position" integer,
+  effect_id bigint,
+  detail text not null,
+  constraint chain_findings_pkey PRIMARY KEY (id),
+  constraint chain_findings_once UNIQUE (report_id, finding_key),
+  constraint chain_findings_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint chain_findings_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
+  constraint chain_findings_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint chain_findings_report_id_fkey FOREIGN KEY (report_id) REFERENCES payonce.chain_reports(id),
+  constraint chain_findings_direction_check CHECK ((direction = ANY (ARRAY['out'::text, 'in'::text])))
+);
+CREATE INDEX chain_findings_key ON payonce.chain_findings USING btree (finding_key);
+CREATE TRIGGER chain_findings_append_only BEFORE DELETE OR UPDATE ON payonce.chain_findings FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER chain_findings_no_truncate BEFORE TRUNCATE ON payonce.chain_findings FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.chain_repairs (
+  finding_key text not null,
+  finding_id bigint not null,
+  proposal_id text not null,
+  booked_as text not null,
+  partner_id text,
+  effect_id bigint,
+  tx_hash text,
+  posting_id bigint,
+  made_at timestamp with time zone not null default payonce.now(),
+  constraint chain_repairs_pkey PRIMARY KEY (finding_key),
+  constraint chain_repairs_finding_id_key UNIQUE (finding_id),
+  constraint chain_repairs_posting_id_key UNIQUE (posting_id),
+  constraint chain_repairs_proposal_id_key UNIQUE (proposal_id),
+  constraint chain_repairs_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
+  constraint chain_repairs_finding_id_fkey FOREIGN KEY (finding_id) REFERENCES payonce.chain_findings(id),
+  constraint chain_repairs_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint chain_repairs_posting_id_fkey FOREIGN KEY (posting_id) REFERENCES payonce.postings(id),
+  constraint chain_repairs_proposal_id_fkey FOREIGN KEY (proposal_id) REFERENCES payonce.proposals(id),
+  constraint chain_repairs_booked_as_check CHECK ((booked_as = ANY (ARRAY['loss'::text, 'partner'::text, 'treasury'::text, 'suspense'::text, 'gas'::text, 'own'::text]))),
+  constraint chain_repairs_partner CHECK (((booked_as = 'partner'::text) = (partner_id IS NOT NULL))),
+  constraint chain_repairs_posted CHECK (((booked_as = 'own'::text) = (posting_id IS NULL)))
+);
+CREATE INDEX chain_repairs_tx ON payonce.chain_repairs USING btree (tx_hash) WHERE (tx_hash IS NOT NULL);
+CREATE TRIGGER chain_repairs_append_only BEFORE DELETE OR UPDATE ON payonce.chain_repairs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER chain_repairs_no_truncate BEFORE TRUNCATE ON payonce.chain_repairs FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.chain_reports (
+  id bigint not null generated always as identity,
+  chain text not null,
+  wallet text not null,
+  from_block bigint not null,
+  to_block bigint not null,
+  to_hash text not null,
+  findings integer not null,
+  report jsonb not null,
+  made_at timestamp with time zone not null default payonce.now(),
+  constraint chain_reports_pkey PRIMARY KEY (id),
+  constraint chain_reports_check CHECK ((to_block >= (from_block - 1))),
+  constraint chain_reports_findings_check CHECK ((findings >= 0)),
+  constraint chain_reports_from_block_check CHECK ((from_block >= 1))
+);
+CREATE INDEX chain_reports_wallet ON payonce.chain_reports USING btree (chain, wallet, id);
+CREATE TRIGGER chain_reports_append_only BEFORE DELETE OR UPDATE ON payonce.chain_reports FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER chain_reports_no_truncate BEFORE TRUNCATE ON payonce.chain_reports FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.chain_transfers (
   id bigint not null generated always as identity,
   chain text not null,
@@ -192,16 +274,65 @@ create table payonce.chain_transfers (
   final_at timestamp with time zone,
   gone_at timestamp with time zone,
   seen_at timestamp with time zone not null default payonce.now(),
+  sender_class text,
+  sender_reason text,
+  effect_id bigint,
   constraint chain_transfers_pkey PRIMARY KEY (id),
   constraint chain_transfers_place UNIQUE (chain, tx_hash, "position"),
   constraint chain_transfers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint chain_transfers_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
   constraint chain_transfers_amount_check CHECK ((amount > (0)::numeric)),
-  constraint chain_transfers_position_check CHECK (("position" >= '-1'::integer))
+  constraint chain_transfers_position_check CHECK (("position" >= '-1'::integer)),
+  constraint chain_transfers_sender_class_check CHECK ((sender_class = ANY (ARRAY['OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_OUTBOUND'::text]))),
+  constraint chain_transfers_sender_whole CHECK (((sender_class IS NULL) = (sender_reason IS NULL)))
 );
 CREATE INDEX chain_transfers_block ON payonce.chain_transfers USING btree (chain, block_number);
+CREATE INDEX chain_transfers_effect ON payonce.chain_transfers USING btree (effect_id) WHERE (effect_id IS NOT NULL);
 CREATE INDEX chain_transfers_open ON payonce.chain_transfers USING btree (chain, block_number) WHERE ((final_at IS NULL) AND (gone_at IS NULL));
 CREATE TRIGGER chain_transfers_guard BEFORE DELETE OR UPDATE ON payonce.chain_transfers FOR EACH ROW EXECUTE FUNCTION payonce.chain_transfers_guard();
 CREATE TRIGGER chain_transfers_no_truncate BEFORE TRUNCATE ON payonce.chain_transfers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.collection_terms (
+  asset_id text not null,
+  min numeric(78,0) not null,
+  keep numeric(78,0) not null,
+  every_ms bigint not null,
+  stopped_at timestamp with time zone,
+  next_at timestamp with time zone not null default payonce.now(),
+  began_at timestamp with time zone,
+  token bigint not null default 0,
+  constraint collection_terms_pkey PRIMARY KEY (asset_id),
+  constraint collection_terms_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint collection_terms_every_ms_check CHECK ((every_ms > 0)),
+  constraint collection_terms_keep_check CHECK ((keep >= (0)::numeric)),
+  constraint collection_terms_min_check CHECK ((min > (0)::numeric))
+);
+
+create table payonce.collections (
+  id text not null,
+  partner_id text not null,
+  chain text not null,
+  address text not null,
+  asset_id text not null,
+  ordinal integer not null,
+  account_seq bigint not null,
+  amount numeric(78,0) not null,
+  destination text not null,
+  made_at timestamp with time zone not null default payonce.now(),
+  subject_type text not null default 'collection'::text,
+  constraint collections_pkey PRIMARY KEY (id),
+  constraint collections_once UNIQUE (asset_id, address, ordinal),
+  constraint collections_address FOREIGN KEY (chain, address) REFERENCES payonce.addresses(chain, address),
+  constraint collections_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint collections_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint collections_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint collections_amount_check CHECK ((amount > (0)::numeric)),
+  constraint collections_ordinal_check CHECK ((ordinal >= 1)),
+  constraint collections_subject_type_check CHECK ((subject_type = 'collection'::text))
+);
+CREATE INDEX collections_list ON payonce.collections USING btree (made_at DESC, id DESC);
+CREATE TRIGGER collections_append_only BEFORE DELETE OR UPDATE ON payonce.collections FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER collections_no_truncate BEFORE TRUNCATE ON payonce.collections FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.database_marks (
   one boolean not null default true,
@@ -726,6 +857,93 @@ create table payonce.rails (
   constraint rails_check CHECK (((seals_stopped_at IS NULL) = (seals_stopped_reason IS NULL)))
 );
 
+create table payonce.realization_claims_lost (
+  realization_id text not null,
+  lost bigint not null,
+  constraint realization_claims_lost_pkey PRIMARY KEY (realization_id),
+  constraint realization_claims_lost_realization_id_fkey FOREIGN KEY (realization_id) REFERENCES payonce.realizations(id),
+  constraint realization_claims_lost_lost_check CHECK ((lost > 0))
+);
+CREATE TRIGGER realization_claims_lost_no_truncate BEFORE TRUNCATE ON payonce.realization_claims_lost FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.realization_days (
+  asset_id text not null,
+  business_date date not null,
+  after_seq bigint not null,
+  to_seq bigint not null,
+  constraint realization_days_pkey PRIMARY KEY (asset_id, business_date),
+  constraint realization_days_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint realization_days_business_date_fkey FOREIGN KEY (business_date) REFERENCES payonce.realization_nights(business_date),
+  constraint realization_days_check CHECK ((to_seq >= after_seq))
+);
+CREATE TRIGGER realization_days_append_only BEFORE DELETE OR UPDATE ON payonce.realization_days FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER realization_days_guard BEFORE INSERT ON payonce.realization_days FOR EACH ROW EXECUTE FUNCTION payonce.realization_days_guard();
+CREATE TRIGGER realization_days_no_truncate BEFORE TRUNCATE ON payonce.realization_days FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.realization_nights (
+  business_date date not null,
+  time_zone text not null,
+  begun_at timestamp with time zone not null default payonce.now(),
+  made_at timestamp with time zone,
+  constraint realization_nights_pkey PRIMARY KEY (business_date)
+);
+CREATE TRIGGER realization_nights_kept BEFORE DELETE OR UPDATE ON payonce.realization_nights FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change_but_mark('made_at');
+CREATE TRIGGER realization_nights_no_truncate BEFORE TRUNCATE ON payonce.realization_nights FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.realization_shares (
+  asset_id text not null,
+  business_date date not null,
+  partner_id text not null,
+  fees numeric(78,0) not null,
+  constraint realization_shares_pkey PRIMARY KEY (partner_id, asset_id, business_date),
+  constraint realization_shares_asset_id_business_date_fkey FOREIGN KEY (asset_id, business_date) REFERENCES payonce.realization_days(asset_id, business_date),
+  constraint realization_shares_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id)
+);
+CREATE TRIGGER realization_shares_append_only BEFORE DELETE OR UPDATE ON payonce.realization_shares FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER realization_shares_no_truncate BEFORE TRUNCATE ON payonce.realization_shares FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.realization_verdicts (
+  id bigint not null generated always as identity,
+  business_date date not null,
+  verdict text not null,
+  claims_lost bigint not null,
+  detail jsonb not null,
+  at timestamp with time zone not null default payonce.now(),
+  constraint realization_verdicts_pkey PRIMARY KEY (id),
+  constraint realization_verdicts_business_date_fkey FOREIGN KEY (business_date) REFERENCES payonce.realization_nights(business_date),
+  constraint realization_verdicts_verdict_check CHECK ((verdict = ANY (ARRAY['pass'::text, 'fail'::text, 'inconclusive'::text])))
+);
+CREATE INDEX realization_verdicts_date ON payonce.realization_verdicts USING btree (business_date, id DESC);
+CREATE TRIGGER realization_verdicts_append_only BEFORE DELETE OR UPDATE ON payonce.realization_verdicts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER realization_verdicts_no_truncate BEFORE TRUNCATE ON payonce.realization_verdicts FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.realizations (
+  id text not null,
+  partner_id text not null,
+  asset_id text not null,
+  business_date date not null,
+  ordinal integer not null,
+  fees_through numeric(78,0) not null,
+  realized_before numeric(78,0) not null,
+  amount numeric(78,0) not null,
+  wallet text not null,
+  destination text not null,
+  created_at timestamp with time zone not null default payonce.now(),
+  subject_type text not null default 'realization'::text,
+  constraint realizations_pkey PRIMARY KEY (id),
+  constraint realizations_period UNIQUE (partner_id, asset_id, business_date, ordinal),
+  constraint realizations_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint realizations_business_date_fkey FOREIGN KEY (business_date) REFERENCES payonce.realization_nights(business_date),
+  constraint realizations_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint realizations_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint realizations_check CHECK (((amount > (0)::numeric) AND (amount = (fees_through - realized_before)))),
+  constraint realizations_ordinal_check CHECK ((ordinal >= 0)),
+  constraint realizations_subject_type_check CHECK ((subject_type = 'realization'::text))
+);
+CREATE INDEX realizations_date ON payonce.realizations USING btree (business_date, id);
+CREATE TRIGGER realizations_append_only BEFORE DELETE OR UPDATE ON payonce.realizations FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER realizations_no_truncate BEFORE TRUNCATE ON payonce.realizations FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.reconcile_reports (
   id bigint not null generated always as identity,
   rail text not null,
@@ -908,6 +1126,31 @@ create table payonce.subjects (
 CREATE TRIGGER subjects_guard BEFORE DELETE OR UPDATE ON payonce.subjects FOR EACH ROW EXECUTE FUNCTION payonce.subjects_guard();
 CREATE TRIGGER subjects_no_truncate BEFORE TRUNCATE ON payonce.subjects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.supplies (
+  id text not null,
+  subject_type text not null,
+  lane text not null,
+  ordinal integer not null,
+  chain text not null,
+  address text not null,
+  for_effect bigint,
+  units numeric(78,0) not null,
+  duration_ms bigint,
+  made_at timestamp with time zone not null default payonce.now(),
+  constraint supplies_pkey PRIMARY KEY (id),
+  constraint supplies_once UNIQUE (lane, ordinal),
+  constraint supplies_for_effect_fkey FOREIGN KEY (for_effect) REFERENCES payonce.effects(id),
+  constraint supplies_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint supplies_check CHECK (((subject_type = 'energy'::text) = (for_effect IS NOT NULL))),
+  constraint supplies_check1 CHECK (((subject_type = 'energy'::text) = (duration_ms IS NOT NULL))),
+  constraint supplies_duration_ms_check CHECK ((duration_ms > 0)),
+  constraint supplies_ordinal_check CHECK ((ordinal >= 1)),
+  constraint supplies_subject_type_check CHECK ((subject_type = ANY (ARRAY['topup'::text, 'energy'::text]))),
+  constraint supplies_units_check CHECK ((units > (0)::numeric))
+);
+CREATE TRIGGER supplies_append_only BEFORE DELETE OR UPDATE ON payonce.supplies FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER supplies_no_truncate BEFORE TRUNCATE ON payonce.supplies FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.transfer_batch_fates (
   batch_id text not null,
   line integer not null,
@@ -1037,6 +1280,27 @@ CREATE INDEX transfers_list ON payonce.transfers USING btree (partner_id, reques
 CREATE UNIQUE INDEX transfers_repays ON payonce.transfers USING btree (repays) WHERE (repays IS NOT NULL);
 CREATE TRIGGER transfers_append_only BEFORE DELETE OR UPDATE ON payonce.transfers FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER transfers_no_truncate BEFORE TRUNCATE ON payonce.transfers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.wallet_levels (
+  chain text not null,
+  address text not null,
+  asset_id text not null,
+  units numeric(78,0) not null,
+  warn_below numeric(78,0) not null,
+  burned numeric(78,0) not null,
+  burned_ms bigint not null,
+  seconds_left bigint,
+  is_short boolean not null,
+  source text not null,
+  checked_at timestamp with time zone not null default payonce.now(),
+  constraint wallet_levels_pkey PRIMARY KEY (chain, address, asset_id),
+  constraint wallet_levels_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint wallet_levels_burned_check CHECK ((burned >= (0)::numeric)),
+  constraint wallet_levels_burned_ms_check CHECK ((burned_ms > 0)),
+  constraint wallet_levels_seconds_left_check CHECK ((seconds_left >= 0)),
+  constraint wallet_levels_source_check CHECK ((source = ANY (ARRAY['chain'::text, 'books'::text]))),
+  constraint wallet_levels_warn_below_check CHECK ((warn_below >= (0)::numeric))
+);
 
 create table payonce.withdrawals (
   id text not null,
@@ -1285,37 +1549,15 @@ create view payonce.broken_e9 as
           WHERE c.kind = 'signer_quarantined'::text AND c.subject_key = ((u.rail || ':'::text) || u.signer)));
 
 create view payonce.broken_i1 as
- SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
-        CASE
-            WHEN t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text]) THEN 'has class '::text || t.class
-            WHEN t.class = 'DEPOSIT'::text THEN 'is final and its deposit is '::text || COALESCE(d.state, 'missing'::text)
-            ELSE (((('is '::text || t.class) || ', yet deposit '::text) || d.id) || ' is '::text) || d.state
-        END AS detail
-   FROM payonce.chain_transfers t
-     LEFT JOIN payonce.deposits d ON d.transfer_id = t.id
-  WHERE (t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR t.final_at IS NOT NULL AND (t.class = 'DEPOSIT'::text) <> (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text])) OR t.final_at IS NULL AND (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text]))
-UNION ALL
- SELECT 'deposit '::text || d.id AS subject,
-    ((((((('is '::text || d.state) || ' with '::text) || COALESCE(p.credits, 0::bigint)) || ' credits, '::text) || COALESCE(p.fees, 0::bigint)) || ' fees and '::text) || COALESCE(p.reversals, 0::bigint)) || ' reversals'::text AS detail
-   FROM payonce.deposits d
-     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS deposit_id,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_CREDIT:%'::text) AS credits,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_FEE:%'::text) AS fees,
-            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_REVERSAL:%'::text) AS reversals
-           FROM payonce.postings
-          WHERE postings.idem_key ~ '^DEP_(CREDIT|FEE|REVERSAL):'::text
-          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.deposit_id = d.id
-  WHERE COALESCE(p.credits, 0::bigint) <> (d.state = ANY (ARRAY['credited'::text, 'reversed'::text]))::integer OR COALESCE(p.fees, 0::bigint) <> ((d.state = ANY (ARRAY['credited'::text, 'reversed'::text])) AND d.fee > 0::numeric)::integer OR COALESCE(p.reversals, 0::bigint) <> (d.state = 'reversed'::text)::integer
+ SELECT i1_of_receivers.subject,
+    i1_of_receivers.detail
+   FROM payonce.i1_of_receivers
 UNION ALL
  SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
-    ((('is '::text || t.class) || ' with '::text) || COALESCE(p.booked, 0::bigint)) || ' postings'::text AS detail
+    (('is '::text || t.class) || ' and on its sender''s side '::text) || COALESCE(t.sender_class, 'nothing'::text) AS detail
    FROM payonce.chain_transfers t
-     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS transfer,
-            count(*) AS booked
-           FROM payonce.postings
-          WHERE postings.idem_key ~ '^DEP_(SUSPENSE|MOVE):'::text
-          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.transfer = t.id::text
-  WHERE COALESCE(p.booked, 0::bigint) <> (t.final_at IS NOT NULL AND ((t.class = ANY (ARRAY['UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR (t.class = ANY (ARRAY['FUNDING'::text, 'UNKNOWN_INTERNAL'::text])) AND t.from_address <> t.to_address))::integer;
+     LEFT JOIN payonce.addresses a ON a.chain = t.chain AND a.address = t.from_address AND a.created_at < (t.seen_at - '00:01:00'::interval)
+  WHERE t.final_at IS NOT NULL AND (a.id IS NOT NULL AND t.sender_class IS NULL OR t.sender_class IS NOT NULL AND t.sender_class <> t.class AND NOT ((t.class = ANY (ARRAY['DEPOSIT'::text, 'UNKNOWN_INBOUND'::text])) AND t.sender_class = 'OWN_EFFECT'::text));
 
 create view payonce.broken_l1 as
  SELECT 'posting '::text || e.posting_id AS subject,
@@ -1387,46 +1629,26 @@ UNION ALL
           WHERE h.account_id = e.account_id AND h.key ~~ '%:reopened:%'::text));
 
 create view payonce.broken_l5 as
- WITH lines AS (
-         SELECT p.id,
-            p.idem_key,
-            p.effect_id,
-            k.subject_type,
-            k.arrives_at,
-            substr(p.idem_key, char_length(k.key_kind) + 2) AS name
-           FROM payonce.postings p
-             JOIN payonce.own_move_kinds k ON k.key_kind = split_part(p.idem_key, ':'::text, 1)
-        ), judged AS (
-         SELECT n.idem_key,
-                CASE
-                    WHEN e.id IS NULL THEN (('belongs to no effect of '::text || n.subject_type) || ' '::text) || n.name
-                    WHEN NOT COALESCE(b.is_meant, false) OR b.entries <> 2 THEN (((((('does not book '::text || e.amount) || ' '::text) || e.asset_id) || ' from '::text) || e.wallet) || ' to '::text) || e.destination
-                    ELSE NULL::text
-                END AS fault
-           FROM lines n
-             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = n.subject_type AND e.subject_id = n.name
-             LEFT JOIN payonce.assets s ON s.id = e.asset_id
-             LEFT JOIN LATERAL ( SELECT count(*) AS entries,
-                    bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount = e.amount OR a.code =
-                        CASE n.arrives_at
-                            WHEN 'gas'::text THEN 'gas'::text
-                            ELSE (('custody:'::text || s.chain) || ':'::text) || e.destination
-                        END AND l.amount = (- e.amount))) AS is_meant
-                   FROM payonce.ledger_entries l
-                     JOIN payonce.accounts a ON a.id = l.account_id
-                  WHERE l.posting_id = n.id) b ON true
-        )
  SELECT o.subject,
     o.detail
-   FROM payonce.l5_without_own_moves o
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM payonce.own_move_kinds k
-          WHERE o.subject ~~ (('posting '::text || k.key_kind) || ':_%'::text)))
+   FROM payonce.l5_without_repairs o
+  WHERE o.subject !~~ 'posting REPAIR:_%'::text
 UNION ALL
- SELECT 'posting '::text || judged.idem_key AS subject,
-    judged.fault AS detail
-   FROM judged
-  WHERE judged.fault IS NOT NULL;
+ SELECT 'posting '::text || p.idem_key AS subject,
+        CASE
+            WHEN f.id IS NULL THEN 'is no repair of two persons'::text
+            WHEN l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount) THEN (((((('books '::text || l.largest) || ' '::text) || l.asset_id) || ', not '::text) || abs(f.amount)) || ' '::text) || f.asset_id
+            ELSE NULL::text
+        END AS detail
+   FROM payonce.postings p
+     LEFT JOIN payonce.chain_repairs r ON r.posting_id = p.id
+     LEFT JOIN payonce.chain_findings f ON f.id = r.finding_id AND p.idem_key = ('REPAIR:'::text || f.id)
+     CROSS JOIN LATERAL ( SELECT min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            max(abs(e.amount)) AS largest
+           FROM payonce.ledger_entries e
+          WHERE e.posting_id = p.id) l
+  WHERE p.idem_key ~~ 'REPAIR:%'::text AND (f.id IS NULL OR l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount));
 
 create view payonce.broken_l6 as
  SELECT l6_without_batches.subject,
@@ -1506,24 +1728,137 @@ create view payonce.broken_n2 as
   WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
 
 create view payonce.broken_v2 as
- SELECT v2_without_batches.subject,
-    v2_without_batches.detail
-   FROM payonce.v2_without_batches
+ SELECT v2_without_collections.subject,
+    v2_without_collections.detail
+   FROM payonce.v2_without_collections
 UNION ALL
- SELECT 'batch '::text || b.id AS subject,
-    'has no effect'::text AS detail
-   FROM payonce.transfer_batches b
-  WHERE b.pays_as = 'batch'::text AND NOT (EXISTS ( SELECT 1
+ SELECT 'collection '::text || c.id AS subject,
+    'has no effect of its own amount, wallet and destination'::text AS detail
+   FROM payonce.collections c
+  WHERE NOT (EXISTS ( SELECT 1
            FROM payonce.effects e
-          WHERE e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id))
-UNION ALL
- SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
-    'is taken, and its key has no answer'::text AS detail
-   FROM payonce.transfer_batches b
-     JOIN payonce.transfer_batch_lines l ON l.batch_id = b.id
-  WHERE b.pays_as = 'transfers'::text AND b.taken_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
-           FROM payonce.idempotency_keys k
-          WHERE k.partner_id = l.partner_id AND k.key = l.ref));
+          WHERE e.subject_type = 'collection'::text AND e.subject_id = c.id AND e.seq = 1 AND e.amount = c.amount AND e.wallet = c.address AND e.destination = c.destination AND e.asset_id = c.asset_id));
+
+create view payonce.collection_holdings as
+ SELECT d.id AS address_id,
+    d.chain,
+    d.address,
+    d.partner_id,
+    t.asset_id,
+    - a.balance AS units,
+    a.seq AS account_seq,
+    t.min,
+    t.keep,
+    p.rail,
+    p.wallet,
+    NOT m.kind IS DISTINCT FROM 'MASTER'::text AS wallet_is_master,
+    n.contract IS NULL AS is_coin,
+    l.open_lane,
+    COALESCE(c.ordinal, 0) AS ordinal,
+    c.account_seq AS last_seq,
+    c.closed_as AS last_closed_as,
+    COALESCE(c.undecided, false) AS last_undecided
+   FROM payonce.collection_terms t
+     JOIN payonce.assets n ON n.id = t.asset_id
+     JOIN payonce.addresses d ON d.chain = n.chain AND d.kind = 'DEPOSIT'::text
+     JOIN payonce.accounts a ON a.code = ((('custody:'::text || d.chain) || ':'::text) || d.address) AND a.asset_id = t.asset_id AND a.balance < 0::numeric
+     LEFT JOIN LATERAL ( SELECT p_1.rail,
+            p_1.wallet
+           FROM payonce.asset_policies p_1
+          WHERE p_1.asset_id = t.asset_id AND (p_1.partner_id = ANY (ARRAY[d.partner_id, '*'::text]))
+          ORDER BY (p_1.partner_id = '*'::text)
+         LIMIT 1) p ON true
+     LEFT JOIN payonce.addresses m ON m.chain = d.chain AND m.address = p.wallet
+     LEFT JOIN LATERAL ( SELECT s.lane AS open_lane
+           FROM payonce.assets o
+             JOIN payonce.effects s ON s.lane = ((('sweep:'::text || d.address) || ':'::text) || o.id) AND (s.state = ANY (ARRAY['PENDING'::text, 'SEALED'::text]))
+          WHERE o.chain = d.chain AND (o.id = t.asset_id OR n.contract IS NULL)
+         LIMIT 1) l ON true
+     LEFT JOIN LATERAL ( SELECT c_1.ordinal,
+            c_1.account_seq,
+            s.closed_as,
+            s.closed_at IS NULL AND NOT (EXISTS ( SELECT 1
+                   FROM payonce.effects e
+                  WHERE e.subject_type = s.type AND e.subject_id = s.id AND e.state = 'SETTLED'::text)) AS undecided
+           FROM payonce.collections c_1
+             JOIN payonce.subjects s ON s.type = 'collection'::text AND s.id = c_1.id
+          WHERE c_1.asset_id = t.asset_id AND c_1.address = d.address
+          ORDER BY c_1.ordinal DESC
+         LIMIT 1) c ON true
+  WHERE t.stopped_at IS NULL;
+
+create view payonce.collection_states as
+ SELECT c.id,
+    e.id AS effect_id,
+    e.wait_reason,
+        CASE
+            WHEN e.state = 'SETTLED'::text THEN 'swept'::text
+            WHEN k.open_case THEN 'in_review'::text
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN e.state = 'PENDING'::text THEN 'waiting'::text
+            ELSE 'moving'::text
+        END AS status
+   FROM payonce.collections c
+     JOIN payonce.subjects s ON s.type = 'collection'::text AND s.id = c.id
+     JOIN LATERAL ( SELECT e_1.id,
+            e_1.subject_type,
+            e_1.subject_id,
+            e_1.seq,
+            e_1.partner_id,
+            e_1.rail,
+            e_1.state,
+            e_1.lane,
+            e_1.asset_id,
+            e_1.amount,
+            e_1.destination,
+            e_1.wallet,
+            e_1.signer,
+            e_1.call,
+            e_1.hold_key,
+            e_1.created_at,
+            e_1.lease_token,
+            e_1.lease_until,
+            e_1.next_at,
+            e_1.wait_reason,
+            e_1.failures,
+            e_1.identity,
+            e_1.payload,
+            e_1.expect,
+            e_1.plan,
+            e_1.nonce,
+            e_1.sealed_at,
+            e_1.first_sent_at,
+            e_1.send_count,
+            e_1.send_by,
+            e_1.last_sent_at,
+            e_1.no_send,
+            e_1.wanted,
+            e_1.testimonies,
+            e_1.evidence_version,
+            e_1.accepted_at,
+            e_1.accepted_object,
+            e_1.included_at,
+            e_1.last_unreadable,
+            e_1.believed_evidence,
+            e_1.lateness_until,
+            e_1.fresh_look_at,
+            e_1.watch_at,
+            e_1.settled_by,
+            e_1.released_by,
+            e_1.release_rank,
+            e_1.ended_at,
+            e_1.reopened_at,
+            e_1.reopens,
+            e_1.contradicted_at,
+            e_1.transitions
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = 'collection'::text AND e_1.subject_id = c.id
+          ORDER BY e_1.seq DESC
+         LIMIT 1) e ON true
+     CROSS JOIN LATERAL ( SELECT e.contradicted_at IS NOT NULL OR (EXISTS ( SELECT 1
+                   FROM payonce.cases k_1
+                     JOIN payonce.effects x ON x.id = k_1.effect_id
+                  WHERE x.subject_type = 'collection'::text AND x.subject_id = c.id AND k_1.closed_at IS NULL)) AS open_case) k;
 
 create view payonce.e15_of_withdrawals as
  SELECT 'withdrawal '::text || w.id AS subject,
@@ -1649,6 +1984,39 @@ create view payonce.effect_holds as
         END AS hold_key
    FROM payonce.effects e
   WHERE hold_key IS NOT NULL;
+
+create view payonce.i1_of_receivers as
+ SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
+        CASE
+            WHEN t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text]) THEN 'has class '::text || t.class
+            WHEN t.class = 'DEPOSIT'::text THEN 'is final and its deposit is '::text || COALESCE(d.state, 'missing'::text)
+            ELSE (((('is '::text || t.class) || ', yet deposit '::text) || d.id) || ' is '::text) || d.state
+        END AS detail
+   FROM payonce.chain_transfers t
+     LEFT JOIN payonce.deposits d ON d.transfer_id = t.id
+  WHERE (t.class <> ALL (ARRAY['DEPOSIT'::text, 'OWN_EFFECT'::text, 'FUNDING'::text, 'UNKNOWN_INTERNAL'::text, 'UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR t.final_at IS NOT NULL AND (t.class = 'DEPOSIT'::text) <> (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text])) OR t.final_at IS NULL AND (COALESCE(d.state, ''::text) = ANY (ARRAY['credited'::text, 'reversed'::text]))
+UNION ALL
+ SELECT 'deposit '::text || d.id AS subject,
+    ((((((('is '::text || d.state) || ' with '::text) || COALESCE(p.credits, 0::bigint)) || ' credits, '::text) || COALESCE(p.fees, 0::bigint)) || ' fees and '::text) || COALESCE(p.reversals, 0::bigint)) || ' reversals'::text AS detail
+   FROM payonce.deposits d
+     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS deposit_id,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_CREDIT:%'::text) AS credits,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_FEE:%'::text) AS fees,
+            count(*) FILTER (WHERE postings.idem_key ~~ 'DEP_REVERSAL:%'::text) AS reversals
+           FROM payonce.postings
+          WHERE postings.idem_key ~ '^DEP_(CREDIT|FEE|REVERSAL):'::text
+          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.deposit_id = d.id
+  WHERE COALESCE(p.credits, 0::bigint) <> (d.state = ANY (ARRAY['credited'::text, 'reversed'::text]))::integer OR COALESCE(p.fees, 0::bigint) <> ((d.state = ANY (ARRAY['credited'::text, 'reversed'::text])) AND d.fee > 0::numeric)::integer OR COALESCE(p.reversals, 0::bigint) <> (d.state = 'reversed'::text)::integer
+UNION ALL
+ SELECT ((((('transfer '::text || t.id) || ' ('::text) || t.tx_hash) || ':'::text) || t."position") || ')'::text AS subject,
+    ((('is '::text || t.class) || ' with '::text) || COALESCE(p.booked, 0::bigint)) || ' postings'::text AS detail
+   FROM payonce.chain_transfers t
+     LEFT JOIN ( SELECT split_part(postings.idem_key, ':'::text, 2) AS transfer,
+            count(*) AS booked
+           FROM payonce.postings
+          WHERE postings.idem_key ~ '^DEP_(SUSPENSE|MOVE):'::text
+          GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.transfer = t.id::text
+  WHERE COALESCE(p.booked, 0::bigint) <> (t.final_at IS NOT NULL AND ((t.class = ANY (ARRAY['UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR (t.class = ANY (ARRAY['FUNDING'::text, 'UNKNOWN_INTERNAL'::text])) AND t.from_address <> t.to_address))::integer;
 
 create view payonce.l5_without_batches as
  WITH lines AS (
@@ -1779,6 +2147,48 @@ UNION ALL
   WHERE f.seq = 2 AND NOT (EXISTS ( SELECT 1
            FROM payonce.postings p
           WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
+
+create view payonce.l5_without_repairs as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            k.subject_type,
+            k.arrives_at,
+            substr(p.idem_key, char_length(k.key_kind) + 2) AS name
+           FROM payonce.postings p
+             JOIN payonce.own_move_kinds k ON k.key_kind = split_part(p.idem_key, ':'::text, 1)
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN e.id IS NULL THEN (('belongs to no effect of '::text || n.subject_type) || ' '::text) || n.name
+                    WHEN NOT COALESCE(b.is_meant, false) OR b.entries <> 2 THEN (((((('does not book '::text || e.amount) || ' '::text) || e.asset_id) || ' from '::text) || e.wallet) || ' to '::text) || e.destination
+                    ELSE NULL::text
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = n.subject_type AND e.subject_id = n.name
+             LEFT JOIN payonce.assets s ON s.id = e.asset_id
+             LEFT JOIN LATERAL ( SELECT count(*) AS entries,
+                    bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount = e.amount OR a.code =
+                        CASE n.arrives_at
+                            WHEN 'gas'::text THEN 'gas'::text
+                            ELSE (('custody:'::text || s.chain) || ':'::text) || e.destination
+                        END AND l.amount = (- e.amount))) AS is_meant
+                   FROM payonce.ledger_entries l
+                     JOIN payonce.accounts a ON a.id = l.account_id
+                  WHERE l.posting_id = n.id) b ON true
+        )
+ SELECT o.subject,
+    o.detail
+   FROM payonce.l5_without_own_moves o
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.own_move_kinds k
+          WHERE o.subject ~~ (('posting '::text || k.key_kind) || ':_%'::text)))
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL;
 
 create view payonce.l5_without_transfers as
  WITH lines AS (
@@ -2326,6 +2736,37 @@ UNION ALL
   WHERE NOT (EXISTS ( SELECT 1
            FROM payonce.effects e
           WHERE e.subject_type = 'transfer'::text AND e.subject_id = t.id));
+
+create view payonce.v2_without_collections as
+ SELECT v2_without_realizations.subject,
+    v2_without_realizations.detail
+   FROM payonce.v2_without_realizations
+UNION ALL
+ SELECT 'realization '::text || r.id AS subject,
+    COALESCE(('effect '::text || e.id) || ' moves something else'::text, 'has no effect'::text) AS detail
+   FROM payonce.realizations r
+     LEFT JOIN payonce.effects e ON e.subject_type = 'realization'::text AND e.subject_id = r.id AND e.seq = 1
+  WHERE e.partner_id IS DISTINCT FROM r.partner_id OR e.asset_id IS DISTINCT FROM r.asset_id OR e.amount IS DISTINCT FROM r.amount OR e.wallet IS DISTINCT FROM r.wallet OR e.destination IS DISTINCT FROM r.destination;
+
+create view payonce.v2_without_realizations as
+ SELECT v2_without_batches.subject,
+    v2_without_batches.detail
+   FROM payonce.v2_without_batches
+UNION ALL
+ SELECT 'batch '::text || b.id AS subject,
+    'has no effect'::text AS detail
+   FROM payonce.transfer_batches b
+  WHERE b.pays_as = 'batch'::text AND NOT (EXISTS ( SELECT 1
+           FROM payonce.effects e
+          WHERE e.subject_type = 'transfer_batch'::text AND e.subject_id = b.id))
+UNION ALL
+ SELECT (('batch '::text || l.batch_id) || ' line '::text) || l.line AS subject,
+    'is taken, and its key has no answer'::text AS detail
+   FROM payonce.transfer_batches b
+     JOIN payonce.transfer_batch_lines l ON l.batch_id = b.id
+  WHERE b.pays_as = 'transfers'::text AND b.taken_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.idempotency_keys k
+          WHERE k.partner_id = l.partner_id AND k.key = l.ref));
 
 create view payonce.withdrawal_states as
  SELECT w.id,
@@ -3143,6 +3584,22 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.realization_days_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  last record;
+begin
+  select d.business_date, d.to_seq into last
+  from payonce.realization_days d where d.asset_id = new.asset_id order by d.business_date desc limit 1;
+  if new.after_seq <> coalesce(last.to_seq, 0) or new.business_date <= last.business_date then
+    raise exception 'day % of % does not begin where the day before ended', new.business_date, new.asset_id
+      using errcode = 'P0D01', constraint = 'realization_days_end_to_end';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3295,6 +3752,7 @@ grant execute on function payonce.ledger_entries_whole() to public;
 grant execute on function payonce.now() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
+grant execute on function payonce.realization_days_guard() to public;
 grant execute on function payonce.refuse_change() to public;
 grant execute on function payonce.refuse_change_but_mark() to public;
 grant execute on function payonce.returns_guard() to public;
