@@ -86,6 +86,7 @@ create table payonce.asset_policies (
   deposit_fee_flat numeric(78,0) not null default 0,
   deposit_fee_bp integer not null default 0,
   own_address_policy text not null default 'refuse'::text,
+  relayers text[] not null default '{}'::text[],
   constraint asset_policies_pkey PRIMARY KEY (asset_id, partner_id),
   constraint asset_policies_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
   constraint asset_policies_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
@@ -604,7 +605,7 @@ CREATE INDEX effects_unmined ON payonce.effects USING btree (rail, signer) WHERE
 CREATE INDEX effects_watched ON payonce.effects USING btree (rail, watch_at, id) WHERE (watch_at IS NOT NULL);
 CREATE TRIGGER effects_born AFTER INSERT ON payonce.effects REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.effects_born();
 CREATE TRIGGER effects_guard BEFORE UPDATE OF state ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.effects_guard();
-CREATE TRIGGER effects_immutable BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN (((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.signer IS DISTINCT FROM new.signer)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))) OR (new.lease_token < old.lease_token) OR (new.send_count < old.send_count) OR (new.evidence_version < old.evidence_version) OR (new.reopens < old.reopens) OR ((new.transitions <> old.transitions) AND (new.state = old.state)) OR (old.no_send AND (NOT new.no_send)) OR ((old.contradicted_at IS NOT NULL) AND (new.contradicted_at IS DISTINCT FROM old.contradicted_at)) OR ((old.ended_at IS NOT NULL) AND (new.state = old.state) AND ((((old.settled_by IS DISTINCT FROM new.settled_by) OR (old.released_by IS DISTINCT FROM new.released_by)) OR (old.release_rank IS DISTINCT FROM new.release_rank)) OR (old.ended_at IS DISTINCT FROM new.ended_at))))) EXECUTE FUNCTION payonce.effects_immutable();
+CREATE TRIGGER effects_immutable BEFORE UPDATE ON payonce.effects FOR EACH ROW WHEN ((((((((((((((old.subject_type IS DISTINCT FROM new.subject_type) OR (old.subject_id IS DISTINCT FROM new.subject_id)) OR (old.seq IS DISTINCT FROM new.seq)) OR (old.partner_id IS DISTINCT FROM new.partner_id)) OR (old.rail IS DISTINCT FROM new.rail)) OR (old.asset_id IS DISTINCT FROM new.asset_id)) OR (old.amount IS DISTINCT FROM new.amount)) OR (old.destination IS DISTINCT FROM new.destination)) OR (old.wallet IS DISTINCT FROM new.wallet)) OR (old.call IS DISTINCT FROM new.call)) OR (old.hold_key IS DISTINCT FROM new.hold_key)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (((old.sealed_at IS NOT NULL) OR (old.ended_at IS NOT NULL)) AND (old.signer <> new.signer)) OR ((old.sealed_at IS NOT NULL) AND (((((((old.identity IS DISTINCT FROM new.identity) OR (old.payload IS DISTINCT FROM new.payload)) OR (old.expect IS DISTINCT FROM new.expect)) OR (old.plan IS DISTINCT FROM new.plan)) OR (old.nonce IS DISTINCT FROM new.nonce)) OR (old.sealed_at IS DISTINCT FROM new.sealed_at)) OR (old.first_sent_at IS DISTINCT FROM new.first_sent_at))) OR (new.lease_token < old.lease_token) OR (new.send_count < old.send_count) OR (new.evidence_version < old.evidence_version) OR (new.reopens < old.reopens) OR ((new.transitions <> old.transitions) AND (new.state = old.state)) OR (old.no_send AND (NOT new.no_send)) OR ((old.contradicted_at IS NOT NULL) AND (new.contradicted_at IS DISTINCT FROM old.contradicted_at)) OR ((old.ended_at IS NOT NULL) AND (new.state = old.state) AND ((((old.settled_by IS DISTINCT FROM new.settled_by) OR (old.released_by IS DISTINCT FROM new.released_by)) OR (old.release_rank IS DISTINCT FROM new.release_rank)) OR (old.ended_at IS DISTINCT FROM new.ended_at))))) EXECUTE FUNCTION payonce.effects_immutable();
 CREATE TRIGGER effects_kept BEFORE DELETE ON payonce.effects FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER effects_no_truncate BEFORE TRUNCATE ON payonce.effects FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER effects_testimonies BEFORE UPDATE OF testimonies, accepted_object ON payonce.effects FOR EACH ROW WHEN (((pg_trigger_depth() = 0) AND ((old.testimonies IS DISTINCT FROM new.testimonies) OR (old.accepted_object IS DISTINCT FROM new.accepted_object)))) EXECUTE FUNCTION payonce.effects_testimonies();
@@ -1016,6 +1017,8 @@ create table payonce.signers (
   quarantined_at timestamp with time zone,
   quarantine_reason text,
   created_at timestamp with time zone not null default payonce.now(),
+  short_until timestamp with time zone,
+  short_why text,
   constraint signers_pkey PRIMARY KEY (rail, address),
   constraint signers_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
   constraint signers_next_nonce_check CHECK ((next_nonce >= 0))
@@ -3052,9 +3055,10 @@ CREATE OR REPLACE FUNCTION payonce.effects_immutable()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.signer, old.call, old.hold_key, old.created_at)
+  if (old.subject_type, old.subject_id, old.seq, old.partner_id, old.rail, old.asset_id, old.amount, old.destination, old.wallet, old.call, old.hold_key, old.created_at)
      is distinct from
-     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.signer, new.call, new.hold_key, new.created_at) then
+     (new.subject_type, new.subject_id, new.seq, new.partner_id, new.rail, new.asset_id, new.amount, new.destination, new.wallet, new.call, new.hold_key, new.created_at)
+     or (old.sealed_at is not null or old.ended_at is not null) and old.signer <> new.signer then
     raise exception 'effect %: what was taken in is frozen', old.id using errcode = 'P0B10', constraint = 'effects_intake_frozen';
   end if;
   if old.sealed_at is not null

@@ -14,6 +14,7 @@ import { leaseMsOf, sendWindowMs } from './lease.ts';
 import type { PlanWait, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import type { Pass } from './judge.ts';
+import { relaysAgain } from './relayers.ts';
 import { type Planned, sealPlanned, toIntent } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll, signAndStore } from './send.ts';
@@ -107,8 +108,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);
-  const burnUpTo = await deps.supply?.burnUpTo(deps.pool, usable);
-  const context = { inFlight, openPerSigner, ...(burnUpTo === undefined ? {} : { burnUpTo }) };
+  const context = { inFlight, openPerSigner, ...(await deps.supply?.beforeBatch(usable)) };
   const verdicts = await rail.plan(usable.map(toIntent), context);
   if (verdicts.length !== usable.length)
     throw new InvariantBroken(`rail ${rail.name} planned ${verdicts.length} of ${usable.length}`);
@@ -123,6 +123,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const sealed = await sealPlanned(deps.pool, rail, planned, leaseMsOf(deps, rail));
   deps.counters.sealed += sealed.length;
   if (sealed.length === 0) return;
+  await relaysAgain(deps.pool, rail, sealed);
   const tokens = new Map(effects.map((effect) => [effect.id, effect.leaseToken]));
   const signed = await signAndStore(
     deps,

@@ -73,6 +73,8 @@ export interface Policy {
   readonly partnerId: string;
   readonly rail: string;
   readonly wallet: string;
+  /** Who sign in the wallet's place; empty: it signs itself. */
+  readonly relayers: readonly string[];
   readonly chain: string;
   readonly assetCode: string;
   readonly decimals: number;
@@ -86,7 +88,7 @@ export interface Policy {
 }
 
 const POLICIES = `select distinct on (u.partner_id, u.asset_id)
-       u.partner_id, u.asset_id, p.rail, p.wallet, a.chain, a.code, a.decimals, p.withdrawal_min, p.withdrawal_max, p.withdrawal_day_max,
+       u.partner_id, u.asset_id, p.rail, p.wallet, p.relayers, a.chain, a.code, a.decimals, p.withdrawal_min, p.withdrawal_max, p.withdrawal_day_max,
        p.withdrawal_fee_flat, p.withdrawal_fee_bp, p.own_address_policy, (payonce.now() at time zone r.time_zone)::date::text as day
 from unnest($1::text[], $2::text[]) as u (partner_id, asset_id)
 join payonce.partners r on r.id = u.partner_id
@@ -105,6 +107,7 @@ export async function loadPolicies(
     partnerId: toText(row['partner_id'], 'partner_id'),
     rail: toText(row['rail'], 'rail'),
     wallet: toText(row['wallet'], 'wallet'),
+    relayers: row['relayers'] as string[],
     chain: toText(row['chain'], 'chain'),
     assetCode: toText(row['code'], 'code'),
     decimals: row['decimals'] as number,

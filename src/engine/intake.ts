@@ -30,6 +30,7 @@ import {
 } from './intake-store.ts';
 import { intend } from './intend.ts';
 import type { BankPayee, BatchLine } from './rail.ts';
+import { chooseSigners } from './relayers.ts';
 
 /** An order that passed the edge: amount in units, destination in the rail's canonical spelling. */
 export interface Order {
@@ -358,6 +359,10 @@ async function intendDrafts<One extends Order>(
 ): Promise<Set<Draft<One>>> {
   if (drafts.length === 0) return new Set();
   const accounts = await accountsOf(tx, deps, drafts);
+  const signers = await chooseSigners(
+    tx,
+    drafts.map(({ policy }) => policy),
+  );
   const verdicts = await intend(
     tx,
     drafts.map(({ order, policy, id, fee }, index) => ({
@@ -370,7 +375,7 @@ async function intendDrafts<One extends Order>(
       amount: order.amount,
       destination: order.destination,
       wallet: policy.wallet,
-      signer: policy.wallet,
+      signer: signers[index] ?? policy.wallet,
       ...(kind.payee === undefined ? {} : { payee: kind.payee(order) }),
       ...(kind.lines === undefined ? {} : { lines: kind.lines(order) }),
       ...(kind.debits(order) ? { hold: { accountId: accounts[index] ?? -1n, amount: order.amount + fee } } : {}),

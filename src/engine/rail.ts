@@ -139,6 +139,8 @@ export interface PlanWait {
   readonly waitMs?: number;
   /** What would end the wait and can be bought: whoever supplies it is asked in the transaction of the give-back. */
   readonly needs?: Need;
+  /** It is the signer that is short (of gas, bandwidth): another one of the pool may do it. */
+  readonly signerShort?: boolean;
 }
 
 /**

@@ -4,6 +4,7 @@ import { raiseAlert } from './alerts.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import type { PlanWait, Rail } from './rail.ts';
+import { handOver } from './relayers.ts';
 import { type EffectRow, type GiveBack, giveBack } from './store.ts';
 import { askSupply } from './supply.ts';
 
@@ -30,6 +31,7 @@ export async function giveBackWaiting(
       };
     });
     await giveBack(tx, list);
+    await handOver(tx, deps, rail, waiting);
     const told = new Set<string>();
     for (const { effect, verdict } of waiting) {
       const key = `${rail.name}:${verdict.reason}:${effect.wallet}`;

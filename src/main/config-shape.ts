@@ -31,6 +31,16 @@ const Asset = Type.Object(
         absent: 'it cannot be withdrawn',
       }),
     ),
+    relayers: Type.Optional(
+      Type.Array(
+        Address('Signs, pays gas and owns the nonce in the wallet’s place, by the allowance that the wallet gave it'),
+        {
+          description: 'Tokens only; each payment takes the one with the most room that is not short of gas',
+          absent: 'the wallet signs itself',
+          ...says('a list of addresses'),
+        },
+      ),
+    ),
     withdrawal: Type.Optional(
       Type.Object(
         {
@@ -50,6 +60,26 @@ const Asset = Type.Object(
           feeBasisPoints: BasisPoints('And this share of it, in hundredths of a percent'),
         },
         { ...closed, description: 'Fees of deposits; needs `wallet` and `withdrawal`', absent: 'no fees' },
+      ),
+    ),
+    collect: Type.Optional(
+      Type.Object(
+        {
+          min: Decimal(
+            'What lies at a deposit address is swept from this on; less is dust, listed and left. More than 0',
+          ),
+          everyMinutes: Whole(1, 'Between two cycles', '60'),
+          keep: Type.Optional(
+            Decimal('Stays at the address when the coin is swept, for the gas of this sweep and of tokens', {
+              absent: '21000 gas at `feeCapWei` for the coin, 0 for a token',
+            }),
+          ),
+        },
+        {
+          ...closed,
+          description: 'Sweeps from deposit addresses into `wallet`; needs `wallet` and `withdrawal`',
+          absent: 'it stays at its deposit addresses',
+        },
       ),
     ),
     ownAddress: Type.Optional(

@@ -6,6 +6,7 @@
  */
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import type { AssetRef } from '../engine/rail.ts';
+import { type CollectTerms, storeTerms } from '../flows/collections/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { parseAmount } from '../kernel/money.ts';
 import type { ChainConfig } from './config.ts';
@@ -20,12 +21,12 @@ const SAME_ASSET = `select code, decimals
 from payonce.assets
 where id = $1`;
 const POLICY = `insert into payonce.asset_policies
-  (asset_id, rail, wallet, withdrawal_min, withdrawal_max, withdrawal_day_max, withdrawal_fee_flat, withdrawal_fee_bp, deposit_fee_flat, deposit_fee_bp, own_address_policy)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+  (asset_id, rail, wallet, withdrawal_min, withdrawal_max, withdrawal_day_max, withdrawal_fee_flat, withdrawal_fee_bp, deposit_fee_flat, deposit_fee_bp, own_address_policy, relayers)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 on conflict (asset_id, partner_id) do update
 set rail = excluded.rail, wallet = excluded.wallet, withdrawal_min = excluded.withdrawal_min, withdrawal_max = excluded.withdrawal_max,
     withdrawal_day_max = excluded.withdrawal_day_max, withdrawal_fee_flat = excluded.withdrawal_fee_flat, withdrawal_fee_bp = excluded.withdrawal_fee_bp,
-    deposit_fee_flat = excluded.deposit_fee_flat, deposit_fee_bp = excluded.deposit_fee_bp, own_address_policy = excluded.own_address_policy`;
+    deposit_fee_flat = excluded.deposit_fee_flat, deposit_fee_bp = excluded.deposit_fee_bp, own_address_policy = excluded.own_address_policy, relayers = excluded.relayers`;
 
 /** Limits and fees as they are written; deposits and destinations of our own are chains' alone. */
 interface WrittenPolicy {
@@ -33,13 +34,15 @@ interface WrittenPolicy {
   readonly limits: NonNullable<ChainAsset['withdrawal']>;
   readonly deposit?: ChainAsset['deposit'];
   readonly ownAddress?: ChainAsset['ownAddress'];
+  readonly relayers?: readonly string[];
 }
 type ChainAsset = ChainConfig['assets'][number];
 
 /** Assets and policies: needs no node, and a bank needs nothing more. */
 export async function registerAssets(app: App): Promise<void> {
   for (const chain of app.chains) {
-    for (const { code, decimals, contract, wallet, withdrawal, deposit, ownAddress } of chain.config.assets) {
+    for (const asset of chain.config.assets) {
+      const { code, decimals, contract, wallet, withdrawal, deposit, ownAddress } = asset;
       const id = assetId(chain.chain, contract);
       await registerAsset(
         app,
@@ -47,9 +50,10 @@ export async function registerAssets(app: App): Promise<void> {
         { id, code, decimals, chain: chain.chain, contract: contract?.toLowerCase() ?? null },
         withdrawal === undefined || wallet === undefined
           ? null
-          : { wallet: wallet.toLowerCase(), limits: withdrawal, deposit, ownAddress },
+          : { wallet: wallet.toLowerCase(), limits: withdrawal, deposit, ownAddress, relayers: relayersOf(asset) },
       );
     }
+    await app.pool.tx('collection terms', (tx) => storeTerms(tx, chain.chain, collectTermsOf(chain)));
   }
   for (const { config, rail } of app.banks) {
     for (const { code, decimals, transfer } of config.assets) {
@@ -59,6 +63,38 @@ export async function registerAssets(app: App): Promise<void> {
     // A provider's account counts nothing: its row is what claims go by.
     await app.pool.query(SIGNER, [rail.name, config.account, 'account at the bank', 0]);
   }
+}
+
+/** A plain transfer of the coin, at the highest fee that the chain's cap allows: no sweep of it can burn more. */
+const COIN_TRANSFER_GAS = 21_000n;
+const COLLECT_EVERY_MINUTES = 60;
+
+function collectTermsOf({ chain, config }: WiredChain): CollectTerms[] {
+  return config.assets.flatMap(({ code, decimals, contract, collect, wallet, withdrawal }) => {
+    if (collect === undefined) return [];
+    const min = unitsOf(code, decimals, collect.min);
+    if (wallet === undefined || withdrawal === undefined || min === 0n)
+      throw new PayonceError('PO_CONFIG_INVALID', {
+        detail: `asset ${code}: "collect" needs "wallet" and "withdrawal", and a "min" above 0`,
+      });
+    const atMost = contract === null ? COIN_TRANSFER_GAS * BigInt(config.feeCapWei) : 0n;
+    const keep = collect.keep === undefined ? atMost : unitsOf(code, decimals, collect.keep);
+    const everyMs = (collect.everyMinutes ?? COLLECT_EVERY_MINUTES) * 60_000;
+    return [{ assetId: assetId(chain, contract), min, keep, everyMs }];
+  });
+}
+
+function unitsOf(code: string, decimals: number, text: string): bigint {
+  const parsed = parseAmount(text, decimals);
+  if (!parsed.ok)
+    throw new PayonceError('PO_CONFIG_INVALID', {
+      detail: `asset ${code}: "${text}" is no amount with ${decimals} decimals`,
+    });
+  return parsed.units;
+}
+
+function relayersOf(asset: ChainAsset): string[] {
+  return (asset.relayers ?? []).map((one) => one.toLowerCase());
 }
 
 async function registerAsset(app: App, rail: string, asset: AssetRef, policy: WrittenPolicy | null): Promise<void> {
@@ -73,15 +109,8 @@ async function registerAsset(app: App, rail: string, asset: AssetRef, policy: Wr
     }
   }
   if (policy === null) return;
-  const units = (text: string): bigint => {
-    const parsed = parseAmount(text, decimals);
-    if (!parsed.ok)
-      throw new PayonceError('PO_CONFIG_INVALID', {
-        detail: `asset ${code}: "${text}" is no amount with ${decimals} decimals`,
-      });
-    return parsed.units;
-  };
-  const { wallet, limits, deposit, ownAddress } = policy;
+  const units = (text: string): bigint => unitsOf(code, decimals, text);
+  const { wallet, limits, deposit, ownAddress, relayers } = policy;
   await app.pool.query(POLICY, [
     id,
     rail,
@@ -94,6 +123,7 @@ async function registerAsset(app: App, rail: string, asset: AssetRef, policy: Wr
     units(deposit?.feeFlat ?? '0'),
     deposit?.feeBasisPoints ?? 0,
     ownAddress ?? 'refuse',
+    relayers ?? [],
   ]);
 }
 
@@ -105,7 +135,7 @@ const SIGNER = `insert into payonce.signers (rail, address, label, next_nonce)
 values ($1, $2, $3, $4)
 on conflict (rail, address) do nothing`;
 const OWN_ADDRESS = `insert into payonce.addresses (id, chain, address, kind)
-values ($1, $2, $3, 'MASTER')
+values ($1, $2, $3, $4)
 on conflict (chain, address) do nothing`;
 const STOP = `update payonce.rails
 set seals_stopped_at = coalesce(seals_stopped_at, payonce.now()), seals_stopped_reason = coalesce(seals_stopped_reason, $2)
@@ -113,11 +143,10 @@ where name = $1`;
 
 /** Wallets and the contracts' decimals: needs a node. `degraded` when none answers; tried again later. */
 export async function registerChain(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
-  const wallets = [
-    ...new Set(
-      chain.config.assets.flatMap((asset) => (asset.wallet === undefined ? [] : [asset.wallet.toLowerCase()])),
-    ),
-  ];
+  const masters = new Set(
+    chain.config.assets.flatMap((asset) => (asset.wallet === undefined ? [] : [asset.wallet.toLowerCase()])),
+  );
+  const wallets = [...new Set([...masters, ...chain.config.assets.flatMap(relayersOf)])];
   const known = new Set(
     (await app.pool.query<{ address: string }>(KNOWN_SIGNER, [chain.rail.name, wallets])).rows.map(
       (row) => row.address,
@@ -129,7 +158,8 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
   for (const one of surveys) {
     await app.pool.tx('register wallet', async (tx) => {
       await tx.query(SIGNER, [chain.rail.name, one.signer, 'configured', one.nonceHead]);
-      await tx.query(OWN_ADDRESS, [app.engine.makeId('adr'), chain.chain, one.signer]);
+      const kind = masters.has(one.signer) ? 'MASTER' : 'RELAYER';
+      await tx.query(OWN_ADDRESS, [app.engine.makeId('adr'), chain.chain, one.signer, kind]);
     });
   }
   for (const asset of chain.config.assets) {

@@ -37,7 +37,16 @@ export function bodyOf(intent: EffectIntent): Pick<Payload, 'to' | 'value' | 'da
   }
   const destination = canonicalAddress(intent.destination);
   if (intent.asset.contract === null) return { to: destination, value: intent.amount, data: '0x' };
-  const data = encodeFunctionData({ abi: erc20Abi, functionName: 'transfer', args: [destination, intent.amount] });
+  const wallet = canonicalAddress(intent.wallet);
+  // A relayer moves the wallet's tokens by the allowance that the wallet gave it (R15).
+  const data =
+    canonicalAddress(intent.signer) === wallet
+      ? encodeFunctionData({ abi: erc20Abi, functionName: 'transfer', args: [destination, intent.amount] })
+      : encodeFunctionData({
+          abi: erc20Abi,
+          functionName: 'transferFrom',
+          args: [wallet, destination, intent.amount],
+        });
   return { to: canonicalAddress(intent.asset.contract), value: 0n, data };
 }
 

@@ -46,6 +46,7 @@ export type WaitReason =
   | 'GAS_ABOVE_CAP'
   | 'SIGNER_FULL'
   | 'SIGNER_IS_NOT_WALLET'
+  | 'ALLOWANCE_SHORT'
   | 'NO_KEY';
 
 /** What helps only when a person acts is told to people. */
@@ -56,6 +57,7 @@ const ALERTED: ReadonlySet<WaitReason> = new Set([
   'FEE_ABOVE_CAP',
   'GAS_ABOVE_CAP',
   'SIGNER_IS_NOT_WALLET',
+  'ALLOWANCE_SHORT',
   'NO_KEY',
 ]);
 
@@ -134,6 +136,7 @@ async function planOn(
     return judge(effect, config, budget, header, fees, feeNeeded, {
       coin: questions.answer(one.coin),
       token: one.token === null ? null : questions.answer(one.token),
+      allowance: one.allowance === null ? null : questions.answer(one.allowance),
       estimate: questions.answer(one.estimate),
       simulation: questions.answer(one.simulation),
     });
@@ -143,6 +146,8 @@ async function planOn(
 
 /** `balanceOf(address)`. */
 const BALANCE_OF = '0x70a08231';
+/** `allowance(address,address)`. */
+const ALLOWANCE = '0xdd62ed3e';
 
 function askAbout(effect: EffectIntent, questions: Questions) {
   const signer = canonicalAddress(effect.signer);
@@ -158,6 +163,19 @@ function askAbout(effect: EffectIntent, questions: Questions) {
             method: 'eth_call',
             params: [
               { to: canonicalAddress(contract), data: BALANCE_OF + wordOfAddress(effect.wallet).slice(2) },
+              'latest',
+            ],
+          }),
+    allowance:
+      contract === null || effect.call !== null || signer === canonicalAddress(effect.wallet)
+        ? null
+        : questions.add({
+            method: 'eth_call',
+            params: [
+              {
+                to: canonicalAddress(contract),
+                data: ALLOWANCE + wordOfAddress(effect.wallet).slice(2) + wordOfAddress(signer).slice(2),
+              },
               'latest',
             ],
           }),
@@ -212,6 +230,8 @@ class Budget {
 interface Shown {
   readonly coin: RpcResult | undefined;
   readonly token: RpcResult | null | undefined;
+  /** `null`: the wallet signs itself. */
+  readonly allowance: RpcResult | null | undefined;
   readonly estimate: RpcResult | undefined;
   readonly simulation: RpcResult | undefined;
 }
@@ -227,8 +247,8 @@ function judge(
 ): PlanVerdict {
   const signer = canonicalAddress(effect.signer);
   const wallet = canonicalAddress(effect.wallet);
-  if (effect.call === null && signer !== wallet) {
-    return wait('SIGNER_IS_NOT_WALLET', `a plain transfer leaves its signer ${signer}, not the wallet ${wallet}`);
+  if (effect.call === null && effect.asset.contract === null && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `the coin leaves its signer ${signer}, not the wallet ${wallet}`);
   }
   if (budget.open(signer) >= config.inFlightPerSignerMax) {
     return wait('SIGNER_FULL', `${config.inFlightPerSignerMax} transactions of ${signer} are open`);
@@ -252,6 +272,15 @@ function judge(
   }
   if (coinLeft < value) return insufficient(effect, signer, coinLeft, value);
 
+  if (shown.allowance !== null) {
+    const allowed = tokenBalance(shown.allowance);
+    if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(shown.allowance)}`);
+    if (allowed < effect.amount)
+      return wait(
+        'ALLOWANCE_SHORT',
+        `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+      );
+  }
   const refusal = simulationRefusal(effect, shown.simulation) ?? simulationRefusal(null, shown.estimate);
   if (refusal !== null) return refusal;
   const estimate = quantityIn(shown.estimate);
@@ -267,7 +296,12 @@ function judge(
       `${signer} has ${coinLeft} wei left, gas and value may take ${value + gasCost}: fund it`,
     );
     // A coin that pays for itself is short of what it pays; only a token's gas is somebody else's to bring.
-    if (!isCoin) return { ...short, needs: gasNeed(config, signer, value + gasCost - coinLeft) };
+    if (!isCoin)
+      return {
+        ...short,
+        needs: gasNeed(config, signer, value + gasCost - coinLeft),
+        signerShort: signer !== wallet,
+      };
     return short;
   }
 
