@@ -72,7 +72,6 @@ test('what was taken in is frozen, column by column (req W8, case H9)', async ()
     amount: '101',
     destination: "'0xthief'",
     wallet: "'0xother'",
-    signer: "'0xother'",
     call: "'{}'",
     hold_key: "'other'",
     created_at: "now() - interval '1 day'",
@@ -80,6 +79,13 @@ test('what was taken in is frozen, column by column (req W8, case H9)', async ()
   for (const [column, value] of Object.entries(changes)) {
     await scene.refusedBy('effects_intake_frozen', `update payonce.effects set ${column} = ${value} where id = $1`, [
       id,
+    ]);
+  }
+  // Who signs is chosen by capacity until the seal; another one afterwards would be another identity (R15).
+  for (const state of ['SEALED', 'SETTLED', 'RELEASED'] as const) {
+    const other = await scene.effect(state);
+    await scene.refusedBy('effects_intake_frozen', "update payonce.effects set signer = '0xother' where id = $1", [
+      other,
     ]);
   }
   await scene.refusedBy('effects_append_only', 'delete from payonce.effects where id = $1', [id]);

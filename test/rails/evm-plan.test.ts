@@ -132,9 +132,11 @@ test('a signer takes sixteen open transactions and no more', async () => {
   assert.deepEqual(verdicts.map(reasonOf), ['ready', 'ready', 'SIGNER_FULL']);
 });
 
-test('a plain transfer from a wallet that is not its signer waits', async () => {
-  const [verdict] = await plan([{ signer: scene.owner.address.toLowerCase() }]);
-  assert.deepEqual([reasonOf(verdict), alertOf(verdict)], ['SIGNER_IS_NOT_WALLET', true]);
+test('a coin leaves its signer alone, and a token another’s wallet only by its allowance (req R15)', async () => {
+  const signer = scene.owner.address.toLowerCase();
+  const [coin, token] = await plan([{ signer, asset: scene.coin, amount: 1n }, { signer }]);
+  assert.deepEqual([reasonOf(coin), alertOf(coin)], ['SIGNER_IS_NOT_WALLET', true]);
+  assert.deepEqual([reasonOf(token), alertOf(token)], ['ALLOWANCE_SHORT', true]);
 });
 
 test('a market above the cap, less room for bumps and a cancel, waits', async () => {
