@@ -1,0 +1,230 @@
+/**
+ * Whether an effect can be paid for now: its amount, the energy that its call takes, its bandwidth, and the TRX that is
+ * burned for what is missing of the two. Pure but for the budget, which remembers what the batch has taken.
+ *
+ * `fee_limit` bounds all energy of the call, staked or burned. A call that runs out of energy burns the whole of it and
+ * pays nobody, so what is short is said before the seal: it can be rented, burned up to a cap, or waited for (R7, R16).
+ */
+import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
+import type { Log } from '../../kernel/log.ts';
+import { canonicalAddress } from './address.ts';
+import { ENERGY_MARGIN_DENOMINATOR, ENERGY_MARGIN_NUMERATOR, RESULT_BYTES } from './limits.ts';
+import { type Body, type Frame, rawBytes, writeReference } from './payload.ts';
+import {
+  type Account,
+  figureOf,
+  type Prices,
+  readAccount,
+  readResources,
+  readSimulation,
+  type Resources,
+} from './resources.ts';
+import { signedBytes } from './signer.ts';
+import { wait } from './wait.ts';
+import { faultOf, type TronResult } from './wire.ts';
+
+export interface PlanConfig {
+  readonly coinAssetId: string;
+  readonly expiresAfterMs: number;
+  /** The highest `fee_limit` of any transaction. */
+  readonly feeLimitCapSun: bigint;
+  /** How much TRX one effect may burn in place of energy where nobody supplies any (`PlanContext.burnUpTo`). */
+  readonly burnMaxSun: bigint;
+  readonly log: Log;
+  holdsKey(address: string): Promise<boolean>;
+  now(): Date;
+}
+
+/** What a node told about one effect. */
+export interface Scene {
+  readonly effect: EffectIntent;
+  readonly body: Body;
+  readonly signer: string;
+  readonly wallet: string;
+  readonly account: TronResult;
+  readonly resources: TronResult;
+  readonly receiver: TronResult | null;
+  readonly token: TronResult | null;
+  readonly simulation: TronResult | null;
+  readonly prices: Prices;
+  readonly frame: Omit<Frame, 'feeLimitSun'>;
+}
+
+/** What is left per address while the batch is judged in order. */
+export class Budget {
+  readonly #coinAssetId: string;
+  readonly #context: PlanContext;
+  readonly #open: ReadonlyMap<string, bigint>;
+  readonly #taken = new Map<string, bigint>();
+
+  constructor(coinAssetId: string, context: PlanContext) {
+    this.#coinAssetId = coinAssetId;
+    this.#context = context;
+    this.#open = new Map(
+      [...context.openPerSigner].map(([address, open]) => [canonicalAddress(address), BigInt(open)]),
+    );
+  }
+
+  left(address: string, assetId: string, balance: bigint): bigint {
+    const inFlight = this.#context.inFlight
+      .filter((one) => one.assetId === assetId && canonicalAddress(one.wallet) === address)
+      .reduce((sum, one) => sum + one.amount, 0n);
+    return balance - inFlight - this.#takenOf(address, assetId);
+  }
+
+  coinLeft(address: string, balance: bigint): bigint {
+    return this.left(address, this.#coinAssetId, balance);
+  }
+
+  /** What open transactions of this signer may still take is set aside, each as much as this one. */
+  resourceLeft(address: string, what: 'energy' | 'staked' | 'free', units: bigint, each: bigint): bigint {
+    const left = units - this.#takenOf(address, what) - this.open(address) * each;
+    return left < 0n ? 0n : left;
+  }
+
+  open(address: string): bigint {
+    return this.#open.get(address) ?? 0n;
+  }
+
+  take(address: string, what: string, amount: bigint): void {
+    this.#taken.set(`${address} ${what}`, this.#takenOf(address, what) + amount);
+  }
+
+  #takenOf(address: string, what: string): bigint {
+    return this.#taken.get(`${address} ${what}`) ?? 0n;
+  }
+}
+
+export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, context: PlanContext): PlanVerdict {
+  const { effect, body, signer, wallet } = scene;
+  if (effect.call === null && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `a plain transfer is signed by its owner ${wallet}, not by ${signer}`);
+  }
+  const account = readAccount(scene.account);
+  const resources = readResources(scene.resources);
+  if (account === null) return wait('NODE_DOWN', `no account: ${faultOf(scene.account)}`);
+  if (resources === null) return wait('NODE_DOWN', `no resources: ${faultOf(scene.resources)}`);
+  const receiver = scene.receiver === null ? null : readAccount(scene.receiver);
+  if (scene.receiver !== null && receiver === null) {
+    return wait('NODE_DOWN', `no receiver: ${faultOf(scene.receiver)}`);
+  }
+  const coinLeft = budget.coinLeft(signer, account.balanceSun);
+  const funds = checkFunds(scene, budget, coinLeft);
+  if (funds !== null) return funds;
+  const refused = checkReceiver(config, scene, receiver);
+  if (refused !== null) return refused;
+
+  const energy = judgeEnergy(config, scene, budget, resources, context);
+  if (energy.verdict === 'wait') return energy;
+  const frame: Frame = { ...scene.frame, feeLimitSun: energy.feeLimitSun };
+  const bytes = bytesOf(rawBytes(signer, body, frame, effect.effectId));
+  const bandwidth = bandwidthFor(scene, budget, resources, bytes);
+  const makesAccount = body.kind === 'transfer' && receiver?.exists === false;
+  const fees = energy.burnSun + bandwidth.burnSun + (makesAccount ? scene.prices.newAccount : 0n);
+  const needed = body.value + fees * (1n + budget.open(signer));
+  if (coinLeft < needed) {
+    const detail = `${signer} has ${coinLeft} sun left, value and fees may take ${needed}: fund it`;
+    // A coin that pays for itself is short of what it pays; only a token's fees are somebody else's to bring.
+    if (effect.asset.contract === null) return wait('GAS_SHORT', detail);
+    const units = needed - coinLeft;
+    return wait('GAS_SHORT', detail, { kind: 'gas', address: signer, assetId: config.coinAssetId, units });
+  }
+
+  budget.take(signer, config.coinAssetId, body.value + fees);
+  budget.take(signer, 'energy', energy.units);
+  budget.take(signer, bandwidth.from, bandwidth.from === 'burned' ? 0n : bytes);
+  if (effect.asset.contract !== null) budget.take(wallet, effect.asset.id, effect.amount);
+  return {
+    verdict: 'ready',
+    plan: {
+      reference: writeReference(frame.reference),
+      expiration: String(frame.expirationMs),
+      feeLimit: frame.feeLimitSun.toString(),
+      fees: fees.toString(),
+      ...(receiver?.isContract === true ? { receiverIsContract: true } : {}),
+      ...(makesAccount ? { makesAccount: true } : {}),
+    },
+  };
+}
+
+function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict | null {
+  const { effect, body, signer, wallet, token } = scene;
+  if (token !== null) {
+    const shown = readSimulation(token);
+    const balance = shown.kind === 'ran' ? figureOf(shown.word) : null;
+    if (balance === null) return wait('NODE_DOWN', `no token balance: ${faultOf(token)}`);
+    const left = budget.left(wallet, effect.asset.id, balance);
+    if (left < effect.amount) return insufficient(effect, wallet, left, effect.amount);
+  }
+  return coinLeft < body.value ? insufficient(effect, signer, coinLeft, body.value) : null;
+}
+
+function insufficient(effect: EffectIntent, address: string, left: bigint, needed: bigint): PlanVerdict {
+  const shown = left < 0n ? 0n : left;
+  return wait(
+    'ONCHAIN_INSUFFICIENT',
+    `${address} has ${shown} units of ${effect.asset.code} left, ${needed} are needed: fund it`,
+  );
+}
+
+/** A token may be sent to a contract, and often nobody can take it out again: people read it in the log and the plan. */
+function checkReceiver(config: PlanConfig, scene: Scene, receiver: Account | null): PlanVerdict | null {
+  if (receiver?.isContract !== true) return null;
+  const { effect, body } = scene;
+  if (body.kind === 'transfer') {
+    return wait('RECEIVER_IS_CONTRACT', `${body.to} is a contract: nodes refuse transfers of TRX to it`);
+  }
+  config.log.warn(
+    { effect_id: effect.effectId, subject: effect.subjectId, destination: effect.destination },
+    'The receiver is a contract: make sure that it can pass tokens on',
+  );
+  return null;
+}
+
+interface Energy {
+  readonly verdict: 'ready';
+  readonly units: bigint;
+  readonly feeLimitSun: bigint;
+  readonly burnSun: bigint;
+}
+
+function judgeEnergy(
+  config: PlanConfig,
+  scene: Scene,
+  budget: Budget,
+  resources: Resources,
+  context: PlanContext,
+): Energy | Extract<PlanVerdict, { verdict: 'wait' }> {
+  const { effect, prices, signer, simulation } = scene;
+  if (simulation === null) return { verdict: 'ready', units: 0n, feeLimitSun: 0n, burnSun: 0n };
+  const ran = readSimulation(simulation);
+  if (ran.kind === 'failed') return wait('SIMULATION_REVERTED', ran.why);
+  if (ran.kind === 'unreadable') return wait('NODE_DOWN', `no simulation: ${ran.why}`);
+  const units = (ran.energy * ENERGY_MARGIN_NUMERATOR) / ENERGY_MARGIN_DENOMINATOR + 1n;
+  const feeLimitSun = units * prices.energy;
+  if (feeLimitSun > config.feeLimitCapSun) {
+    return wait('FEE_ABOVE_CAP', `it needs a fee limit of ${feeLimitSun} sun, the cap is ${config.feeLimitCapSun}`);
+  }
+  const has = budget.resourceLeft(signer, 'energy', resources.energy, units);
+  const missing = units > has ? units - has : 0n;
+  const burnSun = missing * prices.energy;
+  const allowed = context.burnUpTo === undefined ? config.burnMaxSun : (context.burnUpTo.get(effect.effectId) ?? 0n);
+  if (burnSun > allowed) {
+    const detail = `${signer} has ${has} energy, the call may take ${units}; burning the rest costs ${burnSun} sun, ${allowed} are allowed`;
+    return wait('ENERGY_SHORT', detail, { kind: 'energy', address: signer, units: missing });
+  }
+  return { verdict: 'ready', units, feeLimitSun, burnSun };
+}
+
+function bytesOf(raw: Uint8Array): bigint {
+  return BigInt(signedBytes(raw, Buffer.alloc(65)).length) + RESULT_BYTES;
+}
+
+/** All bytes come from staked bandwidth, or else all from the free, or else all are burned for. */
+function bandwidthFor(scene: Scene, budget: Budget, resources: Resources, bytes: bigint) {
+  const has = (what: 'staked' | 'free', units: bigint): boolean =>
+    budget.resourceLeft(scene.signer, what, units, bytes) >= bytes;
+  if (has('staked', resources.stakedBandwidth)) return { from: 'staked', burnSun: 0n } as const;
+  if (has('free', resources.freeBandwidth)) return { from: 'free', burnSun: 0n } as const;
+  return { from: 'burned', burnSun: bytes * scene.prices.bandwidth } as const;
+}

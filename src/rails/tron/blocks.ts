@@ -1,0 +1,181 @@
+/**
+ * Whole blocks for the deposit scanner, from each node on its own, in the shape that the scanner knows.
+ *
+ * A block counts as read only if it holds one receipt for each of its transactions, by id and of this very block number,
+ * each with a status that is known. What is solid is read from the solid view, what is above it from the head (case G3).
+ * A log's index in its own receipt is its place; TRX leaves no log and is read from the transaction itself (case G8), and
+ * what contracts passed on inside from the receipt.
+ * Faults are values; one bad block never fails its neighbours.
+ * Never: follows the chain, keeps a cursor, or decides what is a deposit.
+ */
+import type { Json } from '../../engine/rail.ts';
+import type { ShownLog } from '../expected-logs.ts';
+import { field, isArray, isObject, textOf, unitsOf } from '../json.ts';
+import { fromNode } from './address.ts';
+import { askBlock, headerIn, type Header, type Read, readHeader, type TronNode, type View } from './nodes.ts';
+import { contractRetOf, hashOf, outcomeOf, readInfo, type TxInfo } from './receipt.ts';
+import { faultOf, type Line } from './wire.ts';
+
+export interface ChainTransaction {
+  readonly hash: string;
+  /** Addresses in base58. */
+  readonly from: string;
+  /** `null`: it makes a contract, or does what has no receiver. */
+  readonly to: string | null;
+  /** Sun. */
+  readonly value: bigint;
+  /** TRON has none. */
+  readonly nonce: bigint;
+  /** TRX that contracts passed on inside, in order. */
+  readonly internal: readonly { readonly from: string; readonly to: string; readonly value: bigint }[];
+  readonly receipt: {
+    readonly hash: string;
+    readonly blockHash: string;
+    readonly succeeded: boolean;
+    readonly logs: readonly ShownLog[];
+  };
+}
+
+export interface BlockHeader {
+  readonly number: bigint;
+  readonly hash: string;
+  readonly parentHash: string;
+  readonly timestampMs: number;
+}
+
+export interface ChainBlock extends BlockHeader {
+  readonly transactions: readonly ChainTransaction[];
+}
+
+export interface BlockReader {
+  readonly source: string;
+  readonly operator: string;
+  /** The solid head. */
+  finalizedHead(): Promise<Read<BlockHeader>>;
+  latestHead(): Promise<Read<BlockHeader>>;
+  readHeader(number: bigint): Promise<Read<BlockHeader>>;
+  /** One entry per number, in order. */
+  readBlocks(numbers: readonly bigint[]): Promise<readonly Read<ChainBlock>[]>;
+}
+
+export function makeBlockReader(node: TronNode): BlockReader {
+  const line = node.checked;
+  let solidNumber = -1n;
+  const viewOf = (number: bigint): View => (number <= solidNumber ? 'walletsolidity' : 'wallet');
+  return {
+    source: node.name.source,
+    operator: node.name.operator,
+    async finalizedHead() {
+      const read = await readHeader(line, 'walletsolidity', 'now');
+      if (read.ok && read.value.number > solidNumber) solidNumber = read.value.number;
+      return toBlockHeader(read);
+    },
+    latestHead: async () => toBlockHeader(await readHeader(line, 'wallet', 'now')),
+    readHeader: async (number) => toBlockHeader(await readHeader(line, viewOf(number), number)),
+    async readBlocks(numbers) {
+      const blocks: Read<ChainBlock>[] = [];
+      for (const number of numbers) blocks.push(await readBlock(line, viewOf(number), number));
+      return blocks;
+    },
+  };
+}
+
+function toBlockHeader(read: Read<Header>): Read<BlockHeader> {
+  return read.ok ? { ok: true, value: spellHeader(read.value) } : read;
+}
+
+function spellHeader(header: Header): BlockHeader {
+  return { number: header.number, hash: header.id, parentHash: header.parentId, timestampMs: header.timeMs };
+}
+
+async function readBlock(line: Line, view: View, number: bigint): Promise<Read<ChainBlock>> {
+  const fault = (why: string): Read<ChainBlock> => ({ ok: false, fault: `block ${number}: ${why}` });
+  const result = await askBlock(line, view, number);
+  const header = headerIn(result);
+  if (header === null || result.kind !== 'value') return fault(faultOf(result));
+  if (header.number !== number) return fault(`the node gave block ${header.number}`);
+  const list = field(result.value, 'transactions') ?? [];
+  if (!isArray(list)) return fault('its transactions are not a list');
+  const receipts = await readReceipts(line, view, number, list.length);
+  if (!receipts.ok) return fault(receipts.fault);
+  const transactions: ChainTransaction[] = [];
+  for (const [index, value] of list.entries()) {
+    const read = readTransaction(value, receipts.value, header);
+    if (typeof read === 'string') return fault(`transaction ${index}: ${read}`);
+    transactions.push(read);
+  }
+  return { ok: true, value: { ...spellHeader(header), transactions } };
+}
+
+async function readReceipts(
+  line: Line,
+  view: View,
+  number: bigint,
+  count: number,
+): Promise<Read<ReadonlyMap<string, TxInfo>>> {
+  if (count === 0) return { ok: true, value: new Map() };
+  const result = await line.ask(`${view}/gettransactioninfobyblocknum`, { num: Number(number) });
+  if (result.kind !== 'value' || !isArray(result.value)) return { ok: false, fault: `no receipts: ${faultOf(result)}` };
+  const receipts = new Map<string, TxInfo>();
+  for (const value of result.value) {
+    const receipt = readInfo(value);
+    if (receipt === null || receipt.blockNumber !== number) return { ok: false, fault: 'a receipt is not whole' };
+    receipts.set(receipt.txId, receipt);
+  }
+  if (receipts.size !== count || result.value.length !== count) {
+    return { ok: false, fault: `${result.value.length} receipts for ${count} transactions` };
+  }
+  return { ok: true, value: receipts };
+}
+
+/** A text says why it cannot be read. */
+function readTransaction(
+  value: Json,
+  receipts: ReadonlyMap<string, TxInfo>,
+  header: Header,
+): ChainTransaction | string {
+  const hash = hashOf(field(value, 'txID'));
+  const receipt = hash === null ? undefined : receipts.get(hash);
+  if (hash === null || receipt === undefined) return 'it has no receipt';
+  const outcome = outcomeOf(contractRetOf(value));
+  if (outcome === 'unknown') return `its contractRet is ${contractRetOf(value) ?? 'missing'}`;
+  if (receipt.told && receipt.outcome !== outcome) return 'its receipt contradicts it';
+  const move = readMove(value);
+  if (move === null) return 'its contract does not read';
+  const succeeded = outcome === 'succeeded';
+  return {
+    hash,
+    ...move,
+    nonce: 0n,
+    internal: succeeded ? receipt.internal : [],
+    receipt: { hash: receipt.txId, blockHash: header.id, succeeded, logs: succeeded ? receipt.logs : [] },
+  };
+}
+
+/** Who moves how much TRX to whom by the transaction itself. `null` where a contract that moves TRX is not whole. */
+function readMove(value: Json): Pick<ChainTransaction, 'from' | 'to' | 'value'> | null {
+  const contracts = field(field(value, 'raw_data'), 'contract');
+  const contract = isArray(contracts) ? contracts[0] : undefined;
+  const body = field(field(contract, 'parameter'), 'value');
+  const from = fromNode(field(body, 'owner_address'));
+  if (!isObject(contract) || from === null) return null;
+  switch (textOf(contract['type'])) {
+    case 'TransferContract':
+      return move(from, field(body, 'to_address'), field(body, 'amount'));
+    case 'TriggerSmartContract':
+      return move(from, field(body, 'contract_address'), field(body, 'call_value') ?? '0');
+    case 'CreateSmartContract': {
+      const sun = unitsOf(field(field(body, 'new_contract'), 'call_value') ?? '0');
+      return sun === null ? null : { from, to: null, value: sun };
+    }
+    default:
+      // Votes, stakes, tokens of the old kind: no TRX from one account to another.
+      return { from, to: null, value: 0n };
+  }
+}
+
+function move(from: string, toValue: Json | undefined, amount: Json | undefined) {
+  const to = fromNode(toValue);
+  const value = unitsOf(amount);
+  return to === null || value === null ? null : { from, to, value };
+}

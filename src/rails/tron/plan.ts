@@ -1,0 +1,142 @@
+/**
+ * The plan: reference block, expiration, simulation, energy, bandwidth and funds for a batch, asked of one node. Nothing
+ * leaves.
+ *
+ * It is a courtesy, not a proof: it keeps payments that would fail from burning fees, and says why one has to wait. The
+ * reference is the *solid* block, so that a small fork does not make the bytes invalid; the expiration counts from the
+ * head's own time. Balances are the head's, less what is sealed and not final, less what this very batch takes.
+ */
+import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
+import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
+import { UNSOLID_BLOCKS_MAX } from './limits.ts';
+import { readHeader, type Header, type Read, type TronNode } from './nodes.ts';
+import { amountFault, type Body, bodyOf } from './payload.ts';
+import { judgeEffect, Budget, type PlanConfig, type Scene } from './afford.ts';
+import { readPrices } from './resources.ts';
+import type { Line, TronResult } from './wire.ts';
+import { wait } from './wait.ts';
+
+interface Heads {
+  readonly node: TronNode;
+  readonly head: Header;
+  readonly solid: Header;
+}
+
+export async function planEffects(
+  nodes: readonly TronNode[],
+  config: PlanConfig,
+  effects: readonly EffectIntent[],
+  context: PlanContext,
+): Promise<PlanVerdict[]> {
+  if (effects.length === 0) return [];
+  const read = await Promise.all(nodes.map(readHeads));
+  const faults = read.flatMap((one) => (one.ok ? [] : [one.fault]));
+  // The one that knows most: an expiration that counts from a lagging head may be over when the bytes arrive.
+  const heads = read
+    .flatMap((one) => (one.ok ? [one.value] : []))
+    .sort((left, right) => Number(right.head.number - left.head.number));
+  for (const one of heads) {
+    const unfit = whyUnfit(one, config);
+    if (unfit !== null) {
+      faults.push(`${one.node.name.source}: ${unfit}`);
+      continue;
+    }
+    const verdicts = await planOn(one, config, effects, context);
+    if (verdicts.ok) return verdicts.value;
+    faults.push(`${one.node.name.source}: ${verdicts.fault}`);
+  }
+  const reason = nodes.every((node) => node.lastVerdict() === 'wrong') ? 'WRONG_CHAIN' : 'NODE_DOWN';
+  return effects.map(() => wait(reason, faults.join('; ')));
+}
+
+async function readHeads(node: TronNode): Promise<Read<Heads>> {
+  const head = await readHeader(node.checked, 'wallet', 'now');
+  const solid = head.ok ? await readHeader(node.checked, 'walletsolidity', 'now') : head;
+  if (head.ok && solid.ok) return { ok: true, value: { node, head: head.value, solid: solid.value } };
+  const fault = head.ok && !solid.ok ? `no solid block: ${solid.fault}` : head.ok ? '' : head.fault;
+  return { ok: false, fault: `${node.name.source}: ${fault}` };
+}
+
+function whyUnfit({ head, solid }: Heads, config: PlanConfig): string | null {
+  if (head.number - solid.number >= UNSOLID_BLOCKS_MAX) {
+    return `the chain does not solidify: head ${head.number}, solid ${solid.number}`;
+  }
+  const behindMs = config.now().getTime() - head.timeMs;
+  // What expires before it is sent would be made anew for ever.
+  return behindMs >= config.expiresAfterMs ? `it is behind: its head is ${Math.floor(behindMs / 1_000)} s old` : null;
+}
+
+async function planOn(
+  { node, head, solid }: Heads,
+  config: PlanConfig,
+  effects: readonly EffectIntent[],
+  context: PlanContext,
+): Promise<Read<PlanVerdict[]>> {
+  const ask = makeOnce(node.checked);
+  const prices = readPrices(await ask('wallet/getchainparameters', {}));
+  if (prices === null) return { ok: false, fault: 'it tells no prices' };
+  const frame = { reference: solid, expirationMs: head.timeMs + config.expiresAfterMs };
+  const budget = new Budget(config.coinAssetId, context);
+  const verdicts: PlanVerdict[] = [];
+  for (const effect of effects) {
+    const fault = amountFault(effect.asset.contract, effect.amount);
+    if (fault !== null) verdicts.push(wait('AMOUNT_TOO_LARGE', fault));
+    else if (!(await config.holdsKey(effect.signer))) {
+      verdicts.push(wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`));
+    } else {
+      const scene = await askAbout(ask, effect);
+      verdicts.push(judgeEffect(config, { ...scene, prices, frame }, budget, context));
+    }
+  }
+  return { ok: true, value: verdicts };
+}
+
+type Ask = (path: string, body: { readonly [key: string]: string | number }) => Promise<TronResult>;
+
+/** What several effects of a batch ask alike is asked once. */
+function makeOnce(line: Line): Ask {
+  const asked = new Map<string, Promise<TronResult>>();
+  return (path, body) => {
+    const key = `${path} ${JSON.stringify(body)}`;
+    const answer = asked.get(key) ?? line.ask(path, body);
+    asked.set(key, answer);
+    return answer;
+  };
+}
+
+async function askAbout(ask: Ask, effect: EffectIntent): Promise<Omit<Scene, 'prices' | 'frame'>> {
+  const signer = canonicalAddress(effect.signer);
+  const wallet = canonicalAddress(effect.wallet);
+  const body = bodyOf(effect);
+  const contract = effect.asset.contract;
+  const owner = hexAddress(signer);
+  return {
+    effect,
+    body,
+    signer,
+    wallet,
+    account: await ask('wallet/getaccount', { address: owner }),
+    resources: await ask('wallet/getaccountresource', { address: owner }),
+    receiver: effect.call === null ? await ask('wallet/getaccount', { address: hexAddress(effect.destination) }) : null,
+    token: contract === null ? null : await ask('wallet/triggerconstantcontract', balanceCall(contract, wallet)),
+    simulation:
+      body.kind === 'transfer' ? null : await ask('wallet/triggerconstantcontract', callOf(owner, effect, body)),
+  };
+}
+
+function balanceCall(contract: string, wallet: string) {
+  return {
+    owner_address: hexAddress(wallet),
+    contract_address: hexAddress(contract),
+    function_selector: 'balanceOf(address)',
+    parameter: wordOfAddress(wallet).slice(2),
+  };
+}
+
+function callOf(owner: string, effect: EffectIntent, body: Body) {
+  const target = { owner_address: owner, contract_address: hexAddress(body.to) };
+  if (effect.call === null) {
+    return { ...target, function_selector: 'transfer(address,uint256)', parameter: body.data.slice(10) };
+  }
+  return { ...target, data: body.data.slice(2), ...(body.value === 0n ? {} : { call_value: Number(body.value) }) };
+}
