@@ -13,3 +13,46 @@ create table payonce.needs (
   last_at timestamptz not null default payonce.now()
 );
 create index needs_lane on payonce.needs (lane);
+
+-- What was bought for them: the subjects of top-ups and rentals. `lane`: of whom it is (an address' gas, an effect's energy);
+-- its supplies are counted, and the next one is bought only when the last has ended and is not there any more.
+create table payonce.supplies (
+  id text primary key,
+  subject_type text not null check (subject_type in ('topup', 'energy')),
+  lane text not null,
+  ordinal int not null check (ordinal >= 1),
+  chain text not null,
+  address text not null,
+  -- energy: the effect that waits for it
+  for_effect bigint references payonce.effects (id),
+  -- coin, or energy
+  units numeric(78,0) not null check (units > 0),
+  duration_ms bigint check (duration_ms > 0),
+  made_at timestamptz not null default payonce.now(),
+  constraint supplies_once unique (lane, ordinal),
+  constraint supplies_subject foreign key (subject_type, id) references payonce.subjects (type, id),
+  check ((subject_type = 'energy') = (for_effect is not null)),
+  check ((subject_type = 'energy') = (duration_ms is not null))
+);
+create trigger supplies_append_only before update or delete on payonce.supplies
+  for each row execute function payonce.refuse_change();
+create trigger supplies_no_truncate before truncate on payonce.supplies
+  for each statement execute function payonce.refuse_change();
+
+-- How long the coin of a wallet that pays for gas, bandwidth or energy lasts, as it was last found (R7). For people: gauges, the
+-- doctor. No decision is made by it.
+create table payonce.wallet_levels (
+  chain text not null,
+  address text not null,
+  asset_id text not null references payonce.assets (id),
+  units numeric(78,0) not null,
+  warn_below numeric(78,0) not null check (warn_below >= 0),
+  -- what it burned in how long, of the last day; and so how long it lasts, null where it burns nothing
+  burned numeric(78,0) not null check (burned >= 0),
+  burned_ms bigint not null check (burned_ms > 0),
+  seconds_left bigint check (seconds_left >= 0),
+  is_short boolean not null,
+  source text not null check (source in ('chain', 'books')),
+  checked_at timestamptz not null default payonce.now(),
+  primary key (chain, address, asset_id)
+);

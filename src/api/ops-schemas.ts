@@ -260,6 +260,9 @@ export const Undecided = Type.Object(
         scans_halted: Type.Array(Type.Object({ name: text, reason: text }, closed)),
         grave: Type.Array(Type.Object({ kind: text, count: Count }, closed)),
         long_stays: Count,
+        wallets_short: Type.Array(
+          Type.Object({ chain: text, address: text, left: text, hours_left: maybe(text) }, closed),
+        ),
       },
       closed,
     ),

@@ -327,6 +327,7 @@ export const Ready = Type.Object(
           scans_halted: Type.Array(anyText),
           alerts: Type.Array(Type.Object({ kind: anyText, count: Type.Integer() }, closed)),
           long_stays: Type.Integer(),
+          wallets_short: Type.Integer(),
         },
         { ...closed, description: 'what waits for a person; payonce doctor says more' },
       ),

@@ -3,6 +3,7 @@
  * Reads only.
  */
 import type { Query } from '../db/pool.ts';
+import { formatUnits } from '../kernel/money.ts';
 import type { Finding } from './finding.ts';
 
 export interface Attention {
@@ -12,6 +13,13 @@ export interface Attention {
   readonly grave: readonly { readonly kind: string; readonly count: number }[];
   /** Effects that stay so long that somebody was told. */
   readonly longStays: number;
+  /** Wallets that pay for gas or energy and do not last; amounts as decimal text of their coin. */
+  readonly walletsShort: readonly {
+    readonly chain: string;
+    readonly address: string;
+    readonly left: string;
+    readonly hoursLeft: string | null;
+  }[];
 }
 
 /** Money is in doubt where one of these is open. */
@@ -41,6 +49,29 @@ where a.kind = 'long_stay'
   and a.cleared_at is null
   and e.ended_at is null`;
 
+const WALLETS_SHORT = `select w.chain, w.address, w.units, a.code, a.decimals, w.seconds_left
+from payonce.wallet_levels w
+join payonce.assets a on a.id = w.asset_id
+where w.is_short
+order by w.seconds_left nulls last, w.chain, w.address`;
+
+async function loadWalletsShort(query: Query): Promise<Attention['walletsShort']> {
+  const { rows } = await query.query<{
+    chain: string;
+    address: string;
+    units: bigint;
+    code: string;
+    decimals: number;
+    seconds_left: bigint | null;
+  }>(WALLETS_SHORT);
+  return rows.map((row) => ({
+    chain: row.chain,
+    address: row.address,
+    left: `${formatUnits(row.units, row.decimals)} ${row.code}`,
+    hoursLeft: row.seconds_left === null ? null : (Number(row.seconds_left) / 3_600).toFixed(1),
+  }));
+}
+
 export async function loadAttention(query: Query): Promise<Attention> {
   type Named = { name: string; reason: string };
   return {
@@ -48,6 +79,7 @@ export async function loadAttention(query: Query): Promise<Attention> {
     scansHalted: (await query.query<Named>(SCANS)).rows,
     grave: (await query.query<{ kind: string; count: number }>(GRAVE_OPEN, [GRAVE])).rows,
     longStays: (await query.query<{ count: number }>(LONG_STAYS)).rows[0]?.count ?? 0,
+    walletsShort: await loadWalletsShort(query),
   };
 }
 
@@ -82,6 +114,18 @@ export function attentionFindings(seen: Attention): Finding[] {
       'no effect stays too long',
       `${seen.longStays} effects stay too long`,
       'See payonce alerts, then payonce effect show ID: no timer frees their money.',
+    ),
+    warn(
+      'wallets',
+      seen.walletsShort.length === 0,
+      'no wallet that pays for gas or energy is short',
+      seen.walletsShort
+        .map(
+          (one) =>
+            `${one.address} on ${one.chain} has ${one.left} left${one.hoursLeft === null ? '' : `, for ${one.hoursLeft} hours`}`,
+        )
+        .join('; '),
+      'Fund them: what they pay for waits when they are empty, and is not lost.',
     ),
   ];
 }

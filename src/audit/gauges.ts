@@ -30,6 +30,10 @@ export const GAUGES = {
   deliveries_oldest_seconds: 'How long the most overdue delivery has been due',
   inbox_waiting: 'Inbound events not yet worked or matched',
   scans_halted: 'Chains whose deposit scan a person must start again',
+  effects_needing: 'Effects not yet sealed that wait for something bought for them, per kind (gas, energy)',
+  supplies_open: 'Purchases for waiting effects that have not ended, per kind (topup, energy)',
+  wallets_short: 'Wallets that pay for gas or energy and are below their level, or do not last as long as configured',
+  wallet_seconds_left: "How long the coin of a wallet lasts at the last day's rate, per wallet that burns any",
 } as const;
 export type GaugeName = keyof typeof GAUGES;
 
@@ -90,7 +94,20 @@ from moment m left join payonce.deliveries d on d.state = 'waiting' group by m.n
 union all
 select 'inbox_waiting', '{}', count(*) from payonce.inbox where state in ('new', 'unmatched')
 union all
-select 'scans_halted', '{}', count(*) from payonce.scan_cursors where halted_at is not null`;
+select 'scans_halted', '{}', count(*) from payonce.scan_cursors where halted_at is not null
+union all
+select 'effects_needing', jsonb_build_object('kind', k.kind),
+       (select count(*) from payonce.effects e join payonce.needs n on n.effect_id = e.id where e.state = 'PENDING' and n.kind = k.kind)
+from (values ('gas'), ('energy')) k (kind)
+union all
+select 'supplies_open', jsonb_build_object('kind', k.kind),
+       (select count(*) from payonce.effects e where e.state in ('PENDING', 'SEALED') and e.subject_type = k.kind)
+from (values ('topup'), ('energy')) k (kind)
+union all
+select 'wallets_short', '{}', count(*) from payonce.wallet_levels where is_short
+union all
+select 'wallet_seconds_left', jsonb_build_object('chain', chain, 'wallet', address), seconds_left
+from payonce.wallet_levels where seconds_left is not null`;
 
 export async function loadGauges(pool: Pool): Promise<Gauge[]> {
   return (await pool.query(LOAD)).rows.map(toGauge);

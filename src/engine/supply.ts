@@ -32,8 +32,9 @@ export interface SupplyPort {
    * answer per item, in order. The effects are locked and the caller's.
    */
   supply(tx: Tx, wanting: readonly Wanting[]): Promise<readonly SupplyAnswer[]>;
-  /** By effect id: how much coin may be burned now in place of energy. Asked before each plan. */
-  burnUpTo(query: Query, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, bigint>>;
+  /** Before a batch is planned, with no transaction open: looks at the wallets that pay for it (R7), and answers, by effect
+   *  id, how much coin may be burned now in place of energy. */
+  beforeBatch(effects: readonly EffectRow[]): Promise<{ readonly burnUpTo: ReadonlyMap<bigint, bigint> }>;
 }
 
 /** The lane under which a need is supplied: an address gets its gas once at a time, an effect its energy. */
@@ -110,4 +111,29 @@ where e.id = any (array(
 /** What was waited for is there: the effects that wait on these lanes are due now. */
 export async function wakeNeeding(tx: Tx, lanes: readonly string[]): Promise<void> {
   if (lanes.length > 0) await tx.query(WAKE, [lanes]);
+}
+
+const RESTART = `update payonce.needs
+set first_at = payonce.now()
+where effect_id = any ($1::bigint[])`;
+
+/** What had been supplied ran out before it was used: the wait for the next supply begins anew. */
+export async function restartNeeds(tx: Tx, effectIds: readonly bigint[]): Promise<void> {
+  if (effectIds.length > 0) await tx.query(RESTART, [effectIds]);
+}
+
+const WAITED = `select n.effect_id, (extract(epoch from payonce.now() - n.first_at) * 1000)::float8 as waited_ms
+from payonce.needs n
+where n.effect_id = any ($1::bigint[])
+  and n.kind = $2`;
+
+/** How long these effects have waited for what they need, in ms; those that never needed it are not in the answer. */
+export async function loadWaited(
+  query: Query,
+  effectIds: readonly bigint[],
+  kind: Need['kind'],
+): Promise<ReadonlyMap<bigint, number>> {
+  if (effectIds.length === 0) return new Map();
+  const { rows } = await query.query<{ effect_id: bigint; waited_ms: number }>(WAITED, [effectIds, kind]);
+  return new Map(rows.map((row) => [row.effect_id, row.waited_ms]));
 }

@@ -251,7 +251,7 @@ test('a degraded rail leaves the API ready; each answer has its request id and c
     status: 'ready',
     database: 'ok',
     rails: [{ rail: 'noop', status: 'degraded' }],
-    attention: { rails_stopped: [], scans_halted: [], alerts: [], long_stays: 0 },
+    attention: { rails_stopped: [], scans_halted: [], alerts: [], long_stays: 0, wallets_short: 0 },
   });
   assert.equal((await api.ask('GET', '/livez', { key: null })).body.version, '0.0.0-test');
   assert.match(String(ready.headers['x-request-id']), /^req_[0-9a-z]{16}$/);

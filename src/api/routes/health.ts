@@ -73,6 +73,7 @@ function toAttention(seen: Attention) {
     scans_halted: seen.scansHalted.map((one) => one.name),
     alerts: [...seen.grave],
     long_stays: seen.longStays,
+    wallets_short: seen.walletsShort.length,
   };
 }
 

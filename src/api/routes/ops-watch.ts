@@ -44,6 +44,12 @@ export function watchRoutes(app: Routes, deps: ApiDeps): void {
           scans_halted: seen.scansHalted,
           grave: seen.grave,
           long_stays: seen.longStays,
+          wallets_short: seen.walletsShort.map((one) => ({
+            chain: one.chain,
+            address: one.address,
+            left: one.left,
+            hours_left: one.hoursLeft,
+          })),
         },
       };
     },

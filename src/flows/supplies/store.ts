@@ -1,0 +1,119 @@
+/**
+ * Statements of supplies. Lock order: that of `takeOwnMoves`; the reads here lock nothing.
+ * Isolation: READ COMMITTED, set by `tx`.
+ */
+import { type Query, type Row, toText, toUnits, type Tx } from '../../db/pool.ts';
+
+export interface NewSupply {
+  readonly id: string;
+  readonly subjectType: 'topup' | 'energy';
+  readonly lane: string;
+  readonly ordinal: number;
+  readonly chain: string;
+  readonly address: string;
+  readonly forEffect: bigint | null;
+  readonly units: bigint;
+  readonly durationMs: number | null;
+}
+
+const STORE = `insert into payonce.supplies (id, subject_type, lane, ordinal, chain, address, for_effect, units, duration_ms)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bigint[], $8::numeric[], $9::bigint[])`;
+
+export async function storeSupplies(tx: Tx, list: readonly NewSupply[]): Promise<void> {
+  if (list.length === 0) return;
+  await tx.query(STORE, [
+    list.map((one) => one.id),
+    list.map((one) => one.subjectType),
+    list.map((one) => one.lane),
+    list.map((one) => one.ordinal),
+    list.map((one) => one.chain),
+    list.map((one) => one.address),
+    list.map((one) => one.forEffect),
+    list.map((one) => one.units),
+    list.map((one) => one.durationMs),
+  ]);
+}
+
+/** The latest supply of a lane, with what became of it. */
+export interface LastSupply {
+  readonly id: string;
+  readonly ordinal: number;
+  readonly durationMs: number | null;
+  readonly state: 'PENDING' | 'SEALED' | 'SETTLED' | 'RELEASED';
+  /** Since its end, on the database's clock; `null`: it has not ended. */
+  readonly endedMs: number | null;
+  /** Released, and a person decides what comes next. */
+  readonly inReview: boolean;
+}
+
+const LAST = `select s.lane, s.id, s.ordinal, s.duration_ms::float8 as duration_ms, e.state,
+       (extract(epoch from payonce.now() - e.ended_at) * 1000)::float8 as ended_ms,
+       e.state = 'RELEASED' and j.closed_at is null as in_review
+from unnest($1::text[]) as l (lane)
+cross join lateral (
+  select * from payonce.supplies s where s.lane = l.lane order by s.ordinal desc limit 1) s
+join payonce.subjects j on j.type = s.subject_type and j.id = s.id
+cross join lateral (
+  select * from payonce.effects e where e.subject_type = s.subject_type and e.subject_id = s.id order by e.seq desc limit 1) e`;
+
+export async function loadLastSupplies(query: Query, lanes: readonly string[]): Promise<Map<string, LastSupply>> {
+  const { rows } = await query.query(LAST, [[...new Set(lanes)]]);
+  return new Map(rows.map((row) => [toText(row['lane'], 'supplies.lane'), toLast(row)]));
+}
+
+function toLast(row: Row): LastSupply {
+  return {
+    id: toText(row['id'], 'supplies.id'),
+    ordinal: row['ordinal'] as number,
+    durationMs: row['duration_ms'] as number | null,
+    state: row['state'] as LastSupply['state'],
+    endedMs: row['ended_ms'] as number | null,
+    inReview: row['in_review'] as boolean,
+  };
+}
+
+const OWNERS = `select chain, address, partner_id
+from payonce.addresses
+where (chain, address) in (select * from unnest($1::text[], $2::text[]))
+  and partner_id is not null`;
+
+/** Whose these addresses are, by `chain address`; those of nobody are not in the answer. */
+export async function loadOwners(
+  query: Query,
+  list: readonly { readonly chain: string; readonly address: string }[],
+): Promise<Map<string, string>> {
+  const { rows } = await query.query<{ chain: string; address: string; partner_id: string }>(OWNERS, [
+    list.map((one) => one.chain),
+    list.map((one) => one.address),
+  ]);
+  return new Map(rows.map((row) => [`${row.chain} ${row.address}`, row.partner_id]));
+}
+
+const BOOKED = `select a.code, -a.balance as units
+from payonce.accounts a
+where a.asset_id = $1
+  and a.code = any ($2::text[])`;
+
+/** What our books say that these addresses have of a coin; one without an account has none. */
+export async function loadBooked(
+  query: Query,
+  chain: string,
+  assetId: string,
+  addresses: readonly string[],
+): Promise<Map<string, bigint>> {
+  const codes = new Map(addresses.map((address) => [`custody:${chain}:${address}`, address]));
+  const { rows } = await query.query<{ code: string; units: bigint }>(BOOKED, [assetId, [...codes.keys()]]);
+  return new Map(rows.map((row) => [codes.get(row.code) ?? row.code, toUnits(row.units, 'balance')]));
+}
+
+const QUARANTINED = `select address
+from payonce.signers
+where rail = $1
+  and address = any ($2::text[])
+  and quarantined_at is null`;
+
+/** Those of these wallets that may seal. */
+export async function loadUsable(query: Query, rail: string, wallets: readonly string[]): Promise<Set<string>> {
+  const { rows } = await query.query<{ address: string }>(QUARANTINED, [rail, wallets]);
+  return new Set(rows.map((row) => row.address));
+}
