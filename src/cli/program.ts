@@ -13,6 +13,7 @@ import { toJsonText } from '../kernel/json-text.ts';
 import type { Act, Bind } from './binding.ts';
 import { addCaseCommands } from './case-commands.ts';
 import { addCheckCommands } from './check-commands.ts';
+import { addCollectCommands } from './collect-commands.ts';
 import { addControlCommands } from './control-commands.ts';
 import type { CliDeps } from './deps.ts';
 import { addEffectCommands } from './effect-commands.ts';
@@ -52,6 +53,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addCaseCommands(program, bind, deps);
   addEffectCommands(program, bind, deps);
   addControlCommands(program, bind, deps);
+  addCollectCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);
   addStatementCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);

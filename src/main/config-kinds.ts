@@ -11,11 +11,12 @@ export interface Words {
 export const says = (expected: string) => ({ expected }) satisfies Words;
 export const closed = { additionalProperties: false } as const;
 
-export const Decimal = (description: string) =>
+export const Decimal = (description: string, words: Words = {}) =>
   Type.String({
     pattern: '^(0|[1-9][0-9]*)(\\.[0-9]+)?$',
     description,
     ...says('a decimal string in the asset, such as "12.50"'),
+    ...words,
   });
 export const Units = (description: string) =>
   Type.String({ pattern: '^(0|[1-9][0-9]*)$', description, ...says('a whole number as a string, such as "1"') });

@@ -10,6 +10,7 @@ import { createServer } from 'node:net';
 import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
+import { collectOnce } from '../flows/collections/index.ts';
 import { takeLeftBehindOnce } from '../flows/transfers/batch.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
@@ -22,6 +23,8 @@ import { type App, wire, type WireOptions } from './wire.ts';
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
 const DRAIN_MS_MAX = 20_000;
 const REGISTER_EVERY_MS = 5_000;
+/** Whether an asset's cycle is due; the hour itself is the database's. */
+const COLLECT_DUE_EVERY_MS = 30_000;
 const MARKS_EVERY_MS = 10_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
@@ -64,6 +67,13 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
         },
         // What is waited for is nobody's request any more: the uploader's process died.
         { name: 'files left behind', everyMs: FILES_EVERY_MS, run: () => takeLeftBehindOnce(app.engine) },
+        {
+          name: 'collections',
+          everyMs: COLLECT_DUE_EVERY_MS,
+          async run() {
+            for (const chain of app.chains) await collectOnce(app.engine, chain.chain);
+          },
+        },
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
     },
