@@ -37,6 +37,8 @@ export interface EvmWorldOptions {
   nodeCount?: number;
   leaseMs?: number;
   log?: WorldOptions['log'];
+  /** Absent: withdrawals. */
+  flows?: WorldOptions['flows'];
   capabilities?: Partial<Rail['capabilities']>;
 }
 
@@ -62,6 +64,7 @@ export async function makeEvmWorld(options: EvmWorldOptions = {}): Promise<EvmWo
     wallets,
     ...(options.leaseMs === undefined ? {} : { leaseMs: options.leaseMs }),
     ...(options.log === undefined ? {} : { log: options.log }),
+    ...(options.flows === undefined ? {} : { flows: options.flows }),
     rails(ports) {
       rail = makeEvmRail(
         {
