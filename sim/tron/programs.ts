@@ -1,0 +1,238 @@
+/*
+ * The contracts of this chain: TRC-20 tokens in the manners that are found on the real one, and a payer that pays many in one
+ * transaction. They are programs of ours, no byte code; what they cost and log is what a caller of the real ones sees.
+ */
+import { decodeFunctionData, encodeAbiParameters, parseAbi } from 'viem';
+import { type Address, fromEvm, topicOf } from './address.ts';
+import { emptyAccount, type Layer } from './state.ts';
+
+export type TokenProgram = {
+  readonly kind: 'token';
+  readonly name: string;
+  readonly symbol: string;
+  readonly decimals: number;
+  /** What `transfer` answers when it has moved. USDT on TRON: false. */
+  readonly returns: 'false' | 'true' | 'nothing';
+  /** False: answers without moving or logging anything, and does not revert (case H2). */
+  readonly moves: boolean;
+  /** Kept by the token's owner out of each transfer, in 1/10000. */
+  readonly feeBasisPoints: bigint;
+  readonly owner: Address;
+};
+
+export type PayerProgram = {
+  readonly kind: 'payer';
+  /** True: pays everybody, then the last call reverts (case H1). */
+  readonly revertsAtEnd: boolean;
+};
+
+export type Program = TokenProgram | PayerProgram;
+
+export type Log = { readonly address: Address; readonly topics: readonly string[]; readonly data: string };
+export type InternalTransfer = { readonly from: Address; readonly to: Address; readonly sun: bigint };
+
+export type VmResult = 'SUCCESS' | 'REVERT' | 'OUT_OF_ENERGY' | 'OUT_OF_TIME' | 'ILLEGAL_OPERATION' | 'TRANSFER_FAILED';
+
+export type Call = {
+  readonly state: Layer;
+  readonly self: Address;
+  readonly caller: Address;
+  readonly data: string;
+  readonly sun: bigint;
+  readonly nowMs: number;
+};
+
+export type Returned = {
+  readonly result: 'SUCCESS' | 'REVERT';
+  readonly output: string;
+  readonly energy: bigint;
+  readonly penalty: bigint;
+  readonly logs: readonly Log[];
+  readonly internal: readonly InternalTransfer[];
+};
+
+export const TRANSFER_TOPIC = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+export const APPROVAL_TOPIC = '8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925';
+
+/** What USDT takes: to somebody who has some, and to somebody who has none, whose storage has to be made. */
+const ENERGY_KNOWN_RECEIVER = 64_285n;
+const ENERGY_NEW_RECEIVER = 130_285n;
+/** A look into storage, or a revert before the first write. */
+const ENERGY_SMALL = 3_500n;
+const ENERGY_APPROVE = 22_700n;
+const ENERGY_TRX_TRANSFER = 9_000n;
+
+export const BALANCE = 'balance';
+/** Cells that steering writes: 1 is yes. */
+export const PAUSED = 'paused';
+export const BARRED = 'barred';
+/** By how many per cent the network makes a contract in demand dearer. */
+export const PENALTY_PERCENT = 'penalty';
+
+const TOKEN_ABI = parseAbi([
+  'function name() view returns (string)',
+  'function symbol() view returns (string)',
+  'function decimals() view returns (uint8)',
+  'function totalSupply() view returns (uint256)',
+  'function balanceOf(address holder) view returns (uint256)',
+  'function allowance(address holder, address spender) view returns (uint256)',
+  'function approve(address spender, uint256 units) returns (bool)',
+  'function transfer(address to, uint256 units) returns (bool)',
+  'function transferFrom(address from, address to, uint256 units) returns (bool)',
+]);
+
+export const PAYER_ABI = parseAbi([
+  'function pay(address[] to, uint256[] sun) payable',
+  'function payToken(address token, address[] to, uint256[] units)',
+]);
+
+export function cellOf(contract: Address, field: string): string {
+  return `${contract}.${field}`;
+}
+
+export function balanceOf(state: Pick<Layer, 'cell'>, token: Address, holder: Address): bigint {
+  return state.cell(cellOf(token, BALANCE), holder);
+}
+
+/** Writes into the state of the call; who calls drops it unless the result is SUCCESS. */
+export function runProgram(program: Program, call: Call): Returned {
+  const returned = program.kind === 'token' ? runToken(program, call) : runPayer(program, call);
+  const percent = call.state.cell(call.self, PENALTY_PERCENT);
+  const penalty = (returned.energy * percent) / 100n;
+  return { ...returned, energy: returned.energy + penalty, penalty };
+}
+
+const plain = { penalty: 0n, logs: [], internal: [] };
+
+function revert(reason = '', energy = ENERGY_SMALL): Returned {
+  const output = reason === '' ? '' : `08c379a0${encodeAbiParameters([{ type: 'string' }], [reason]).slice(2)}`;
+  return { ...plain, result: 'REVERT', output, energy };
+}
+
+function answer(
+  type: 'string' | 'uint256' | 'bool',
+  value: string | bigint | boolean,
+  energy = ENERGY_SMALL,
+): Returned {
+  return { ...plain, result: 'SUCCESS', output: encodeAbiParameters([{ type }], [value]).slice(2), energy };
+}
+
+function runToken(token: TokenProgram, call: Call): Returned {
+  const { state, self, caller } = call;
+  const asked = decode(TOKEN_ABI, call.data);
+  if (asked === null || call.sun > 0n) return revert();
+  switch (asked.functionName) {
+    case 'name':
+      return answer('string', token.name);
+    case 'symbol':
+      return answer('string', token.symbol);
+    case 'decimals':
+      return answer('uint256', BigInt(token.decimals));
+    case 'totalSupply':
+      return answer('uint256', state.cell(cellOf(self, 'supply'), ''));
+    case 'balanceOf':
+      return answer('uint256', balanceOf(state, self, fromEvm(asked.args[0])));
+    case 'allowance':
+      return answer(
+        'uint256',
+        state.cell(cellOf(self, 'allowance'), `${fromEvm(asked.args[0])}:${fromEvm(asked.args[1])}`),
+      );
+    case 'approve': {
+      const [spender, units] = asked.args;
+      state.setCell(cellOf(self, 'allowance'), `${caller}:${fromEvm(spender)}`, units);
+      const log = {
+        address: self,
+        topics: [APPROVAL_TOPIC, topicOf(caller), topicOf(fromEvm(spender))],
+        data: word(units),
+      };
+      return { ...answer('bool', true, ENERGY_APPROVE), logs: [log] };
+    }
+    case 'transfer':
+      return moveToken(token, call, caller, fromEvm(asked.args[0]), asked.args[1]);
+    case 'transferFrom': {
+      const [from, to, units] = asked.args;
+      const key = `${fromEvm(from)}:${caller}`;
+      const allowed = state.cell(cellOf(self, 'allowance'), key);
+      if (allowed < units) return revert();
+      state.setCell(cellOf(self, 'allowance'), key, allowed - units);
+      return moveToken(token, call, fromEvm(from), fromEvm(to), units);
+    }
+  }
+}
+
+function moveToken(token: TokenProgram, call: Call, from: Address, to: Address, units: bigint): Returned {
+  const { state, self } = call;
+  if (!token.moves) return answer('bool', false);
+  if (state.cell(self, PAUSED) > 0n || state.cell(cellOf(self, BARRED), from) > 0n) return revert();
+  const space = cellOf(self, BALANCE);
+  const fee = (units * token.feeBasisPoints) / 10_000n;
+  const energy = state.cell(space, to) > 0n || units === 0n ? ENERGY_KNOWN_RECEIVER : ENERGY_NEW_RECEIVER;
+  if (state.cell(space, from) < units) return revert();
+  // The zero address of the virtual machine: a burn by mistake, which USDT refuses.
+  if (/^410+$/.test(to)) return revert();
+  state.setCell(space, from, state.cell(space, from) - units);
+  state.setCell(space, to, state.cell(space, to) + units - fee);
+  const logs = [transferLog(self, from, to, units - fee)];
+  if (fee > 0n) {
+    state.setCell(space, token.owner, state.cell(space, token.owner) + fee);
+    logs.push(transferLog(self, from, token.owner, fee));
+  }
+  if (token.returns === 'nothing') return { ...plain, result: 'SUCCESS', output: '', energy, logs };
+  return { ...answer('bool', token.returns === 'true', energy), logs };
+}
+
+function runPayer(payer: PayerProgram, call: Call): Returned {
+  const { state, self } = call;
+  const asked = decode(PAYER_ABI, call.data);
+  if (asked === null) return revert();
+  const logs: Log[] = [];
+  const internal: InternalTransfer[] = [];
+  let energy = ENERGY_SMALL;
+  const receivers = asked.functionName === 'pay' ? asked.args[0] : asked.args[1];
+  const amounts = asked.functionName === 'pay' ? asked.args[1] : asked.args[2];
+  for (const [place, receiver] of receivers.entries()) {
+    const units = amounts[place] ?? 0n;
+    const to = fromEvm(receiver);
+    if (asked.functionName === 'pay') {
+      energy += ENERGY_TRX_TRANSFER;
+      if (!moveSun(state, self, to, units, call.nowMs)) return revert('', energy);
+      internal.push({ from: self, to, sun: units });
+    } else {
+      const token = fromEvm(asked.args[0]);
+      const program = state.program(token);
+      if (program?.kind !== 'token') return revert('', energy);
+      const one = moveToken(program, { ...call, self: token, caller: self, sun: 0n }, self, to, units);
+      energy += one.energy;
+      if (one.result !== 'SUCCESS') return revert('', energy);
+      logs.push(...one.logs);
+    }
+  }
+  if (payer.revertsAtEnd) return revert('the last call failed', energy);
+  return { ...plain, result: 'SUCCESS', output: '', energy, logs, internal };
+}
+
+/** False: not enough there. The receiver's account is made if it is none. */
+export function moveSun(state: Layer, from: Address, to: Address, sun: bigint, nowMs: number): boolean {
+  const payer = state.account(from);
+  if (payer === null || payer.balance < sun) return false;
+  state.setAccount(from, { ...payer, balance: payer.balance - sun });
+  const receiver = state.account(to) ?? emptyAccount(nowMs);
+  state.setAccount(to, { ...receiver, balance: receiver.balance + sun });
+  return true;
+}
+
+function transferLog(token: Address, from: Address, to: Address, units: bigint): Log {
+  return { address: token, topics: [TRANSFER_TOPIC, topicOf(from), topicOf(to)], data: word(units) };
+}
+
+function word(units: bigint): string {
+  return units.toString(16).padStart(64, '0');
+}
+
+function decode<const Abi extends readonly unknown[]>(abi: Abi, data: string) {
+  try {
+    return decodeFunctionData({ abi, data: `0x${data}` });
+  } catch {
+    return null;
+  }
+}
