@@ -223,7 +223,7 @@ function verdict(good: boolean, format: string): WireObject {
 }
 
 const address = (name: string): WireObject => ({ name, type: 'address' });
-const number = (name: string): WireObject => ({ name, type: 'uint256' });
+const uint = (name: string): WireObject => ({ name, type: 'uint256' });
 const view = (name: string, inputs: WireObject[], type: string): WireObject => ({
   name,
   type: 'Function',
@@ -245,7 +245,7 @@ const TOKEN_INTERFACE: WireObject[] = [
   view('totalSupply', [], 'uint256'),
   view('balanceOf', [address('who')], 'uint256'),
   view('allowance', [address('owner'), address('spender')], 'uint256'),
-  act('transfer', [address('to'), number('value')]),
-  act('transferFrom', [address('from'), address('to'), number('value')]),
-  act('approve', [address('spender'), number('value')]),
+  act('transfer', [address('to'), uint('value')]),
+  act('transferFrom', [address('from'), address('to'), uint('value')]),
+  act('approve', [address('spender'), uint('value')]),
 ];
