@@ -2021,6 +2021,48 @@ UNION ALL
           GROUP BY (split_part(postings.idem_key, ':'::text, 2))) p ON p.transfer = t.id::text
   WHERE COALESCE(p.booked, 0::bigint) <> (t.final_at IS NOT NULL AND ((t.class = ANY (ARRAY['UNKNOWN_INBOUND'::text, 'UNKNOWN_OUTBOUND'::text])) OR (t.class = ANY (ARRAY['FUNDING'::text, 'UNKNOWN_INTERNAL'::text])) AND t.from_address <> t.to_address))::integer;
 
+create view payonce.l5_of_fixed_amounts as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            k.subject_type,
+            k.arrives_at,
+            substr(p.idem_key, char_length(k.key_kind) + 2) AS name
+           FROM payonce.postings p
+             JOIN payonce.own_move_kinds k ON k.key_kind = split_part(p.idem_key, ':'::text, 1)
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE
+                    WHEN e.id IS NULL THEN (('belongs to no effect of '::text || n.subject_type) || ' '::text) || n.name
+                    WHEN NOT COALESCE(b.is_meant, false) OR b.entries <> 2 THEN (((((('does not book '::text || e.amount) || ' '::text) || e.asset_id) || ' from '::text) || e.wallet) || ' to '::text) || e.destination
+                    ELSE NULL::text
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = n.subject_type AND e.subject_id = n.name
+             LEFT JOIN payonce.assets s ON s.id = e.asset_id
+             LEFT JOIN LATERAL ( SELECT count(*) AS entries,
+                    bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount = e.amount OR a.code =
+                        CASE n.arrives_at
+                            WHEN 'gas'::text THEN 'gas'::text
+                            ELSE (('custody:'::text || s.chain) || ':'::text) || e.destination
+                        END AND l.amount = (- e.amount))) AS is_meant
+                   FROM payonce.ledger_entries l
+                     JOIN payonce.accounts a ON a.id = l.account_id
+                  WHERE l.posting_id = n.id) b ON true
+        )
+ SELECT o.subject,
+    o.detail
+   FROM payonce.l5_without_own_moves o
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.own_move_kinds k
+          WHERE o.subject ~~ (('posting '::text || k.key_kind) || ':_%'::text)))
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL;
+
 create view payonce.l5_without_batches as
  WITH lines AS (
          SELECT p.id,
@@ -2152,46 +2194,25 @@ UNION ALL
           WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
 
 create view payonce.l5_without_repairs as
- WITH lines AS (
-         SELECT p.id,
-            p.idem_key,
-            p.effect_id,
-            k.subject_type,
-            k.arrives_at,
-            substr(p.idem_key, char_length(k.key_kind) + 2) AS name
-           FROM payonce.postings p
-             JOIN payonce.own_move_kinds k ON k.key_kind = split_part(p.idem_key, ':'::text, 1)
-        ), judged AS (
-         SELECT n.idem_key,
-                CASE
-                    WHEN e.id IS NULL THEN (('belongs to no effect of '::text || n.subject_type) || ' '::text) || n.name
-                    WHEN NOT COALESCE(b.is_meant, false) OR b.entries <> 2 THEN (((((('does not book '::text || e.amount) || ' '::text) || e.asset_id) || ' from '::text) || e.wallet) || ' to '::text) || e.destination
-                    ELSE NULL::text
-                END AS fault
-           FROM lines n
-             LEFT JOIN payonce.effects e ON e.id = n.effect_id AND e.subject_type = n.subject_type AND e.subject_id = n.name
-             LEFT JOIN payonce.assets s ON s.id = e.asset_id
-             LEFT JOIN LATERAL ( SELECT count(*) AS entries,
-                    bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount = e.amount OR a.code =
-                        CASE n.arrives_at
-                            WHEN 'gas'::text THEN 'gas'::text
-                            ELSE (('custody:'::text || s.chain) || ':'::text) || e.destination
-                        END AND l.amount = (- e.amount))) AS is_meant
-                   FROM payonce.ledger_entries l
-                     JOIN payonce.accounts a ON a.id = l.account_id
-                  WHERE l.posting_id = n.id) b ON true
-        )
  SELECT o.subject,
     o.detail
-   FROM payonce.l5_without_own_moves o
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM payonce.own_move_kinds k
-          WHERE o.subject ~~ (('posting '::text || k.key_kind) || ':_%'::text)))
+   FROM payonce.l5_of_fixed_amounts o
+  WHERE o.subject !~~ 'posting ENERGY:_%'::text
 UNION ALL
- SELECT 'posting '::text || judged.idem_key AS subject,
-    judged.fault AS detail
-   FROM judged
-  WHERE judged.fault IS NOT NULL;
+ SELECT 'posting '::text || p.idem_key AS subject,
+        CASE
+            WHEN e.id IS NULL THEN 'belongs to no effect of this rental'::text
+            ELSE (('does not book a price from '::text || e.wallet) || ' to gas in '::text) || e.asset_id
+        END AS detail
+   FROM payonce.postings p
+     LEFT JOIN payonce.effects e ON e.id = p.effect_id AND e.subject_type = 'energy'::text AND p.idem_key = ('ENERGY:'::text || e.subject_id)
+     LEFT JOIN payonce.assets s ON s.id = e.asset_id
+     LEFT JOIN LATERAL ( SELECT count(*) AS entries,
+            bool_and(l.asset_id = e.asset_id AND (a.code = ((('custody:'::text || s.chain) || ':'::text) || e.wallet) AND l.amount > 0::numeric OR a.code = 'gas'::text AND l.amount < 0::numeric)) AS is_meant
+           FROM payonce.ledger_entries l
+             JOIN payonce.accounts a ON a.id = l.account_id
+          WHERE l.posting_id = p.id) b ON true
+  WHERE p.idem_key ~~ 'ENERGY:%'::text AND (e.id IS NULL OR b.entries <> 2 OR NOT COALESCE(b.is_meant, false));
 
 create view payonce.l5_without_transfers as
  WITH lines AS (

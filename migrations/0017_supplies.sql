@@ -56,3 +56,26 @@ create table payonce.wallet_levels (
   checked_at timestamptz not null default payonce.now(),
   primary key (chain, address, asset_id)
 );
+
+-- L5: a rental's effect says what it may cost at most; its posting says what the market took, from the account there to gas.
+alter view payonce.broken_l5 rename to l5_of_fixed_amounts;
+create view payonce.broken_l5 (subject, detail) as
+select o.subject, o.detail
+from payonce.l5_of_fixed_amounts o
+where o.subject not like 'posting ENERGY:_%'
+union all
+select 'posting ' || p.idem_key, case
+         when e.id is null then 'belongs to no effect of this rental'
+         else 'does not book a price from ' || e.wallet || ' to gas in ' || e.asset_id
+       end
+from payonce.postings p
+left join payonce.effects e on e.id = p.effect_id and e.subject_type = 'energy' and p.idem_key = 'ENERGY:' || e.subject_id
+left join payonce.assets s on s.id = e.asset_id
+left join lateral (
+  select count(*) as entries,
+         bool_and(l.asset_id = e.asset_id and (a.code = 'custody:' || s.chain || ':' || e.wallet and l.amount > 0 or a.code = 'gas' and l.amount < 0)) as is_meant
+  from payonce.ledger_entries l
+  join payonce.accounts a on a.id = l.account_id
+  where l.posting_id = p.id) b on true
+where p.idem_key like 'ENERGY:%'
+  and (e.id is null or b.entries <> 2 or not coalesce(b.is_meant, false));

@@ -8,7 +8,7 @@ import type { AccountName } from '../ledger/accounts.ts';
 import type { LedgerItem } from '../ledger/post.ts';
 import type { NewEvent } from '../outbox/emit.ts';
 import type { EvidenceKind } from './effect.ts';
-import type { LineTruth } from './rail.ts';
+import type { LineTruth, RailCost } from './rail.ts';
 import type { EffectRow } from './store.ts';
 
 export interface EndedEffect {
@@ -19,6 +19,8 @@ export interface EndedEffect {
   readonly detail: string;
   /** Released by a refusal that says that request or account are wrong and stay so (never balance, limit or hours). */
   readonly final?: boolean;
+  /** What the rail itself took, where it showed it. */
+  readonly cost?: RailCost | null;
   /** Batches: what the rail showed of each line; absent where persons said that the batch went, and nobody showed its lines. */
   readonly lines?: readonly LineTruth[];
 }
@@ -50,6 +52,8 @@ export interface Flow {
   readonly subjectType: string;
   /** What settling posts and emits. Each posting carries the effect's id and closes its hold (`currentHold`). */
   settled(tx: Tx, ended: readonly EndedEffect[]): Promise<Outcome>;
+  /** A cost that the rail shows is the price of what was bought, and `settled` books it. Absent: the engine books it as gas. */
+  readonly booksCost?: true;
   /** The policy after a release, one per effect, in order. Pure. */
   afterRelease(ended: EndedEffect): Then;
   /** Events of the end or of the wait that `afterRelease` chose. */

@@ -138,7 +138,7 @@ async function recordIn(
   const verdicts: Verdict[] = [];
   for (const one of judged) {
     if (!decides) continue;
-    const verdict = toVerdict(one, evidenceIds, rail);
+    const verdict = toVerdict(one, evidenceIds);
     if (verdict !== null) verdicts.push(verdict);
   }
   const judgedToEnd = new Set(verdicts.map((verdict) => verdict.effect.id));
@@ -294,7 +294,7 @@ async function storeNew(tx: Tx, judged: readonly Judged[]): Promise<Map<Evidence
   return ids;
 }
 
-function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail): Verdict | null {
+function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>): Verdict | null {
   const { decision } = one;
   if (decision.act !== 'settle' && decision.act !== 'release') return null;
   const { by } = decision;
@@ -317,7 +317,7 @@ function toVerdict(one: Judged, ids: ReadonlyMap<Evidence, bigint>, rail: Rail):
     rank: by.rank,
     objectId: by.objectId,
     detail: by.detail,
-    cost: costOf(one, rail),
+    cost: costOf(one),
     lookedAt: by.rank === 'believed' ? (one.pass.lookedAt ?? null) : null,
     final: one.pass.found[one.evidence.indexOf(by)]?.observation.refusal?.final === true,
     ...linesOf(one, by),
@@ -333,8 +333,7 @@ function linesOf(one: Judged, by: Evidence): { readonly lines?: readonly LineTru
   return lines === undefined ? {} : { lines };
 }
 
-function costOf(one: Judged, rail: Rail): RailCost | null {
-  if (!rail.capabilities.sequenced) return null;
+function costOf(one: Judged): RailCost | null {
   return (
     one.pass.found.find(
       (found) =>

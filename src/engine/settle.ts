@@ -85,7 +85,13 @@ export async function settleBatch(
       flow,
       winners.filter((one) => one.effect.subjectType === flow.subjectType),
     );
-  if (rail !== null) await plan.addCosts(tx, winners);
+  if (rail !== null) {
+    const flowBooks = (one: Verdict): boolean => deps.flows.get(one.effect.subjectType)?.booksCost === true;
+    await plan.addCosts(
+      tx,
+      winners.filter((one) => !flowBooks(one)),
+    );
+  }
   await plan.carryOut(tx);
   await closeCases(
     tx,
@@ -401,6 +407,7 @@ function toEnded(verdict: Verdict): EndedEffect {
     objectId: verdict.objectId,
     detail: verdict.detail,
     final: verdict.final === true,
+    cost: verdict.cost,
     ...(verdict.lines === undefined ? {} : { lines: verdict.lines }),
   };
 }

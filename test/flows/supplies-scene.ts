@@ -59,7 +59,7 @@ export function policyOf(fields: Partial<SupplyPolicy> = {}): SupplyPolicy {
           rail: 'energy:main',
           account: MARKET,
           coinAssetId: COIN,
-          pricePerUnit: 50n,
+          priceMaxPerUnit: 50n,
           durationMs: 3_600_000,
           unitsMin: 32_000n,
           unitsMax: 200_000n,

@@ -117,7 +117,7 @@ test('energy refused: the payment goes back with the reason and nothing is seale
     "select count(distinct identity)::int as count from payonce.effects where subject_type = 'energy'",
   );
   assert.equal(rows[0]?.count, 3);
-  assert.deepEqual(await alertsOf(world, 'energy_refused'), { open: 1, ever: 1 });
+  assert.deepEqual(await alertsOf(world, 'energy_unavailable'), { open: 1, ever: 1 });
   assert.deepEqual(await alertsOf(world, 'energy_short'), { open: 1, ever: 1 });
   assert.deepEqual([(await effectSeen(world, id)).state, (await effectSeen(world, id)).identity], ['PENDING', null]);
   refuses = false;
@@ -126,7 +126,7 @@ test('energy refused: the payment goes back with the reason and nothing is seale
   await moment.pass(MARKET_RAIL);
   await moment.pass();
   assert.equal((await effectSeen(world, id)).state, 'SETTLED');
-  assert.deepEqual(await alertsOf(world, 'energy_refused'), { open: 0, ever: 1 });
+  assert.deepEqual(await alertsOf(world, 'energy_unavailable'), { open: 0, ever: 1 });
   assert.equal((await balanceOf(world, 'gas', COIN)).balance, -ENERGY * 50n, 'only what was delivered is paid');
   await assertBooksClean(world.pool);
   await moment.end();

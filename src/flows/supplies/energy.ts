@@ -29,26 +29,38 @@ export const ENERGY: OwnMoveKind = {
 };
 
 /** Told once while it lasts; cleared by the next rental that comes. */
-const ALERT = 'energy_refused';
+const ALERT = 'energy_unavailable';
 
 export function makeEnergyFlow(chart: Chart, log: Log): Flow {
   const moves = makeOwnMoveFlow(chart, ENERGY);
   return {
     ...moves,
+    booksCost: true,
     async settled(tx, ended) {
       for (const rail of new Set(ended.map((one) => one.effect.rail))) await clearAlert(tx, ALERT, rail);
-      return moves.settled(tx, ended);
+      // The effect's amount is the most that it may cost; what the market took is what is booked.
+      return moves.settled(
+        tx,
+        ended.map((one) => ({ ...one, effect: { ...one.effect, amount: one.cost?.units ?? one.effect.amount } })),
+      );
     },
     afterRelease: (ended) => afterRelease(moves, ended),
     async released(tx, ended) {
       const failed = new Map(
         ended.flatMap((one) => (one.next.step === 'fail' ? [[one.effect.rail, one.next.reason]] : [])),
       );
-      for (const [rail, reason] of failed)
-        await raiseAlert(tx, ALERT, rail, `No energy from ${rail}: ${reason}. Payments that need it wait.`, log);
+      for (const [rail, reason] of failed) await tellUnavailable(tx, log, rail, reason);
       return moves.released(tx, ended);
     },
+    async believed(tx, effects) {
+      for (const { effect, reason } of effects) await tellUnavailable(tx, log, effect.rail, reason);
+      return moves.believed(tx, effects);
+    },
   };
+}
+
+async function tellUnavailable(tx: Tx, log: Log, rail: string, why: string): Promise<void> {
+  await raiseAlert(tx, ALERT, rail, `No energy from ${rail}: ${why}. Payments that need it wait.`, log);
 }
 
 /** Whatever proves that nothing was rented ends this order; the effect that needs it asks for the next. */
@@ -95,6 +107,8 @@ export async function supplyEnergy(
   for (const one of wanting) {
     const before = last.get(one.lane);
     const says = waitFor(before) ?? unable(market, one.need.units);
+    if (says !== null && one.waitedMs >= policy.giveUpAfterMs && before?.state !== 'SETTLED')
+      await tellUnavailable(tx, deps.log, market.rail, says);
     if (says !== null) answers.set(one.effect.id, answer(policy, one, says));
     else moves.push(toRental(market, one, (before?.ordinal ?? 0) + 1));
   }
@@ -142,7 +156,7 @@ function waitFor(last: LastSupply | undefined): string | null {
   switch (last.state) {
     case 'PENDING':
     case 'SEALED':
-      return `rental ${last.id} is under way`;
+      return `rental ${last.id} is under way${last.refused === null ? '' : ` (${last.refused})`}`;
     case 'SETTLED':
       // Paid and there, whatever a node shows of it: rented again only when it has run out.
       return sinceMs < (last.durationMs ?? 0) - RENTAL_MARGIN_MS ? `rental ${last.id} was delivered` : null;
@@ -170,7 +184,7 @@ function toRental(market: EnergyMarketTerms, wanting: EnergyWanting, ordinal: nu
     lane,
     rail: market.rail,
     assetId: market.coinAssetId,
-    amount: units * market.pricePerUnit,
+    amount: units * market.priceMaxPerUnit,
     wallet: market.account,
     signer: market.account,
     destination: `${need.address}:${units}:${Math.round(market.durationMs / 1_000)}`,

@@ -32,8 +32,8 @@ export interface EnergyMarketTerms {
   readonly account: string;
   /** The coin in which it is paid. */
   readonly coinAssetId: string;
-  /** Units of the coin for one unit of energy, for the whole duration. */
-  readonly pricePerUnit: bigint;
+  /** The most that one unit of energy may cost for the whole duration, in units of the coin: dearer is not ordered. */
+  readonly priceMaxPerUnit: bigint;
   readonly durationMs: number;
   /** The least that is rented, and the most for one effect: more is a person's. */
   readonly unitsMin: bigint;

@@ -44,11 +44,19 @@ export interface LastSupply {
   readonly endedMs: number | null;
   /** Released, and a person decides what comes next. */
   readonly inReview: boolean;
+  /** Its last send was refused, in these words; `null`: it was not. Before its seal: why it waits. */
+  readonly refused: string | null;
 }
 
 const LAST = `select s.lane, s.id, s.ordinal, s.duration_ms::float8 as duration_ms, e.state,
        (extract(epoch from payonce.now() - e.ended_at) * 1000)::float8 as ended_ms,
-       e.state = 'RELEASED' and j.closed_at is null as in_review
+       e.state = 'RELEASED' and j.closed_at is null as in_review,
+       case e.state when 'PENDING' then e.wait_reason else (
+         select case a.observed when 'refused' then a.observed_why end
+         from payonce.effect_answers a
+         where a.effect_id = e.id and a.operation = 'send'
+         order by a.id desc
+         limit 1) end as refused
 from unnest($1::text[]) as l (lane)
 cross join lateral (
   select * from payonce.supplies s where s.lane = l.lane order by s.ordinal desc limit 1) s
@@ -69,6 +77,7 @@ function toLast(row: Row): LastSupply {
     state: row['state'] as LastSupply['state'],
     endedMs: row['ended_ms'] as number | null,
     inReview: row['in_review'] as boolean,
+    refused: row['refused'] as string | null,
   };
 }
 
