@@ -254,7 +254,7 @@ function restMs(rail: Rail, effect: EffectRow): number {
   const untilFresh = effect.latenessUntil === null ? 0 : effect.latenessUntil.getTime() - effect.now.getTime();
   if (untilFresh > 0) return Math.min(untilFresh, limits.BACKOFF_MS_MAX);
   return Math.min(
-    rail.capabilities.lookEveryMs * (1 + Math.floor(age / rail.capabilities.decideWithinMs)),
+    Math.max(rail.capabilities.lookEveryMs, Math.round(age * limits.LOOK_AGE_PART)),
     limits.BACKOFF_MS_MAX,
   );
 }

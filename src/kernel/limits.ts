@@ -13,6 +13,9 @@ export const WORKER_IDLE_MS = 500;
 /** Back-off of an effect that waits (no funds, node down), doubled up to the maximum. */
 export const BACKOFF_MS = 1_000;
 export const BACKOFF_MS_MAX = 60_000;
+/** An effect rests for this part of its age between two looks: what is final after 13 minutes is looked at some thirty times,
+ *  not two hundred, and seen an eighth later at most. More: ends are told late; less: ten thousand sweeps ask all day. */
+export const LOOK_AGE_PART = 1 / 8;
 /** A stay longer than this is alerted once (R5), whatever the rail says. */
 export const LONG_STAY_MS = 30 * 60_000;
 /** Verdicts that fail alone so often are a case (design §2, poison). */

@@ -5,7 +5,7 @@
 import { encodeFunctionData, type Abi, type Address } from 'viem';
 import { mintTokens, nativeBalance, sendAndMine, tokenBalance } from '../../sim/evm-send.ts';
 import { testToken } from '../../sim/contracts/artifacts.ts';
-import type { DevAccount } from '../../sim/anvil.ts';
+import type { AnvilOptions, DevAccount } from '../../sim/anvil.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import type { EngineDeps } from '../../src/engine/deps.ts';
 import { quarantineWallet } from '../../src/engine/quarantine.ts';
@@ -39,9 +39,10 @@ export interface CollectScene extends EvmWorld {
   tokenSays(functionName: string, args: readonly unknown[]): Promise<void>;
 }
 
-export async function makeCollectScene(label: string): Promise<CollectScene> {
+export async function makeCollectScene(label: string, anvilOptions: AnvilOptions = {}): Promise<CollectScene> {
   const world = await makeEvmWorld({
     label,
+    anvil: anvilOptions,
     walletCount: 2,
     flows: (chart) => [makeWithdrawals(chart), makeCollections(chart), ...makeSupplyFlows(chart, silentLog)],
   });

@@ -15,6 +15,8 @@ export interface ChainFile {
   readonly chainId: number;
   readonly token: string;
   readonly wallets: readonly string[];
+  /** Absent: the token is not collected. */
+  readonly collectMin?: string;
   readonly nodes: readonly { readonly url: string; readonly operator: string }[];
 }
 
@@ -44,7 +46,14 @@ export async function workersOn(databaseUrl: string, chain: ChainFile): Promise<
         lookEveryMs: 200,
         resendAfterMs: 1_000,
         assets: [
-          { code: 'USDT', contract: chain.token, decimals: 6, wallet: chain.wallets[0], withdrawal: amounts },
+          {
+            code: 'USDT',
+            contract: chain.token,
+            decimals: 6,
+            wallet: chain.wallets[0],
+            withdrawal: amounts,
+            ...(chain.collectMin === undefined ? {} : { collect: { min: chain.collectMin } }),
+          },
           { code: 'COIN', contract: null, decimals: 18 },
         ],
       },
