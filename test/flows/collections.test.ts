@@ -139,7 +139,7 @@ test('the hour is one process’s turn: the others find nothing due, and a cycle
   const due = "update payonce.collection_terms set next_at = payonce.now() - interval '1 second'";
   await world.pool.query(due);
   const collected = await Promise.all(Array.from({ length: 4 }, () => collectOnce(world.engine, CHAIN)));
-  assert.equal(collected.filter((one) => one.assets.length === 1).length, 1);
+  assert.equal(collected.filter((one) => one.assets.length === 1).length, 1, 'one process had the hour');
   assert.equal((await sweepOf(address)).length, 1);
   const { rows } = await world.pool.query<{ wait_ms: number }>(
     'select extract(epoch from next_at - began_at)::float8 * 1000 as wait_ms from payonce.collection_terms where asset_id = $1',
@@ -225,7 +225,7 @@ test('a sweep that fails again and again goes to a person, is not made again by 
     "select 1 from payonce.cases where kind = 'after_release' and closed_at is null and subject_key like 'collection:%'",
   );
   assert.equal(cases.rowCount, 1);
-  assert.equal((await cycle(world, CHAIN)).left.in_review, 1);
+  assert.equal((await cycle(world, CHAIN)).left.in_review, 1, 'a person has not decided yet');
   assert.equal((await sweepOf(bad)).length, 1);
 });
 

@@ -19,11 +19,9 @@ import type { Chart } from '../../ledger/accounts.ts';
 import { COLLECTION } from './cycle.ts';
 
 export { cancelCollection, type Collected, collectOnce, type LeftHolding, listLeft } from './cycle.ts';
-export type { LeftReason } from './plan.ts';
 export {
   type CollectTerms,
   listCollections,
-  type ListedCollection,
   loadSweptAssets,
   storeTerms,
   type SweptAsset,
