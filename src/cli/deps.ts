@@ -11,6 +11,8 @@ export interface Database {
   readonly makeId: MakeId;
   readonly chance: Chance;
   /** Who is at the command line; null: nobody said. */
+  /** Whose nights realizations follow; null: none are configured. */
+  readonly realizationsZone: string | null;
   readonly operatorKey: string | null;
 }
 

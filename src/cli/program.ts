@@ -22,6 +22,7 @@ import { EXIT } from './output.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRunCommands } from './run-commands.ts';
+import { addRealizeCommands } from './realize-commands.ts';
 import { addStatementCommands } from './statement-commands.ts';
 
 export type { CliDeps } from './deps.ts';
@@ -55,6 +56,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addControlCommands(program, bind, deps);
   addCollectCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);
+  addRealizeCommands(program, bind, deps);
   addStatementCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);
   program.addHelpText(

@@ -85,7 +85,13 @@ async function withPool<T>(
 }
 
 function databaseOf(config: Config, pool: Pool, ports: Ports): Database {
-  return { pool, makeId: makeIds(ports.clock, ports.chance), chance: ports.chance, operatorKey: config.operatorKey };
+  return {
+    pool,
+    makeId: makeIds(ports.clock, ports.chance),
+    chance: ports.chance,
+    realizationsZone: config.realizationsZone,
+    operatorKey: config.operatorKey,
+  };
 }
 
 async function withEngine<T>(work: (wired: Wired) => Promise<T>): Promise<T> {

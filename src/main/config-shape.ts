@@ -166,6 +166,34 @@ const Chain = Type.Object(
   closed,
 );
 
+const Wallet = Type.Object(
+  {
+    chain: Type.String({
+      pattern: '^[a-z0-9]+:[A-Za-z0-9_-]+$',
+      description: 'The chain that it is on, as in ids of assets',
+      ...says('a name such as "eip155:1"'),
+    }),
+    address: Type.String({ minLength: 1, description: 'As the chain writes it', ...says('an address of that chain') }),
+    kind: Type.Union(
+      ['MASTER', 'SETTLEMENT', 'GAS', 'RELAYER', 'ADMIN'].map((kind) => Type.Literal(kind)),
+      {
+        description:
+          'What it is for. What a SETTLEMENT, GAS, RELAYER or ADMIN wallet sends to another of ours is funding and credits nobody; what outsiders send to a MASTER wallet of a partner is a deposit',
+        ...says('"MASTER", "SETTLEMENT", "GAS", "RELAYER" or "ADMIN"'),
+      },
+    ),
+    partner: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'The one partner whose it is; make the partner first (`payonce partner create`)',
+        absent: 'shared by all',
+        ...says('the id of a partner'),
+      }),
+    ),
+  },
+  closed,
+);
+
 export const FileShape = Type.Object(
   {
     chains: Type.Array(Chain, { description: 'EVM chains; `[]` where there is none', ...says('a list of chains') }),
@@ -176,7 +204,33 @@ export const FileShape = Type.Object(
         ...says('a list of banks'),
       }),
     ),
+    wallets: Type.Optional(
+      Type.Array(Wallet, {
+        description:
+          'Wallets of ours beside those that assets are paid from. All must be named here: a movement between two of ours credits nobody',
+        absent: 'none',
+        ...says('a list of wallets'),
+      }),
+    ),
+    realizations: Type.Optional(
+      Type.Object(
+        {
+          timeZone: Type.String({
+            minLength: 1,
+            description: 'Whose midnight ends a business date, and whose 01:00 is the hour',
+            ...says('an IANA name such as "Asia/Seoul"'),
+          }),
+        },
+        {
+          ...closed,
+          description:
+            'Each night at 01:00 the fees of each partner move from the wallet that the asset is paid from to the SETTLEMENT wallet of its chain: the partner’s own one, else the shared one',
+          absent: 'fees stay where they are',
+        },
+      ),
+    ),
   },
   closed,
 );
 export type ChainConfig = Static<typeof Chain>;
+export type WalletConfig = Static<typeof Wallet>;

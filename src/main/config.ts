@@ -13,10 +13,10 @@ import type { Cut, CutMode, PortKind } from '../kernel/ports.ts';
 import { BANK_SECRET_PREFIX } from './config-bank-shape.ts';
 import { type BankConfig, readBanks } from './config-banks.ts';
 import { fieldRows, fileFaults } from './config-fields.ts';
-import { type ChainConfig, FileShape } from './config-shape.ts';
+import { type ChainConfig, FileShape, type WalletConfig } from './config-shape.ts';
 
 export type { BankConfig } from './config-banks.ts';
-export type { ChainConfig } from './config-shape.ts';
+export type { ChainConfig, WalletConfig } from './config-shape.ts';
 
 interface Setting {
   readonly name: string;
@@ -101,6 +101,9 @@ export interface Config {
   readonly cutLog: string | null;
   readonly chains: readonly ChainConfig[];
   readonly banks: readonly BankConfig[];
+  readonly wallets: readonly WalletConfig[];
+  /** Time zone of the nightly realizations; null: none are made. */
+  readonly realizationsZone: string | null;
 }
 
 const DEVELOPMENT_SECRET = 'payonce-development-secret-not-for-production';
@@ -168,6 +171,8 @@ export function readConfig(environment: Environment = process.env): Config {
     cutLog: text('PAYONCE_CUT_LOG'),
     chains: file.chains,
     banks: readBanks(file.banks ?? [], { text, production, deployment }, faults),
+    wallets: file.wallets ?? [],
+    realizationsZone: readZone(file.realizations?.timeZone ?? null, faults),
   };
   if (production) {
     if (databaseUrl === null) faults.push('DATABASE_URL: needed in production');
@@ -218,6 +223,16 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
       faults.push(`PAYONCE_CONFIG: chain ${chain.chainId} needs an asset with contract null (its coin pays gas)`);
   }
   return file;
+}
+
+function readZone(timeZone: string | null, faults: string[]): string | null {
+  if (timeZone === null) return null;
+  try {
+    new Intl.DateTimeFormat('en', { timeZone });
+  } catch {
+    faults.push(`PAYONCE_CONFIG: realizations.timeZone: got "${timeZone}", expected an IANA name such as "Asia/Seoul"`);
+  }
+  return timeZone;
 }
 
 function readInbound(value: string | null, faults: string[]): { name: string; secrets: string[] }[] {

@@ -11,6 +11,7 @@ import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
 import { collectOnce } from '../flows/collections/index.ts';
+import { judgeNights, runNightly, tickOnce } from '../flows/realizations/index.ts';
 import { takeLeftBehindOnce } from '../flows/transfers/batch.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
@@ -18,6 +19,7 @@ import { type Role, ROLES, startRoles } from '../worker/roles.ts';
 import type { Config } from './config.ts';
 import { examineApp } from './doctor.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
+import { registerWallets } from './register-wallets.ts';
 import { type App, wire, type WireOptions } from './wire.ts';
 
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
@@ -25,6 +27,9 @@ const DRAIN_MS_MAX = 20_000;
 const REGISTER_EVERY_MS = 5_000;
 /** Whether an asset's cycle is due; the hour itself is the database's. */
 const COLLECT_DUE_EVERY_MS = 30_000;
+/** As often as the incident's poller came; a loop sleeps after its work, and who finds a claim walks away. */
+const REALIZE_EVERY_MS = 10_000;
+const VERDICT_EVERY_MS = 60_000;
 const MARKS_EVERY_MS = 10_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
@@ -74,6 +79,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             for (const chain of app.chains) await collectOnce(app.engine, chain.chain);
           },
         },
+        ...realizationChores(app),
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
     },
@@ -93,6 +99,27 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
   };
 }
 
+/** Made by the scheduler; come for by senders, which have the keys; judged when the chain is final. */
+function realizationChores({ engine, config, log }: App): Parameters<typeof startRoles>[0]['chores'] {
+  const { pool, makeId } = engine;
+  const timeZone = config.realizationsZone;
+  const night: Parameters<typeof startRoles>[0]['chores'] =
+    timeZone === null
+      ? []
+      : [
+          {
+            name: 'realizations of the night',
+            everyMs: REALIZE_EVERY_MS,
+            run: () => runNightly({ pool, makeId, log, timeZone }),
+          },
+        ];
+  return [
+    ...night,
+    { name: 'realizations', everyMs: REALIZE_EVERY_MS, role: 'sender', run: () => tickOnce(engine) },
+    { name: 'verdict of the night', everyMs: VERDICT_EVERY_MS, run: () => judgeNights(pool, log) },
+  ];
+}
+
 /** Opens the database, brings or checks the schema, wires. Production never migrates by itself. */
 export async function openApp(
   config: Config,
@@ -105,6 +132,7 @@ export async function openApp(
   const app = await wire(config, { url: database.url, ...options });
   try {
     await registerAssets(app);
+    await registerWallets(app);
     await checkDatabaseMarks(app);
     // Development databases need no fsync; where money moves, one that may forget a commit seals nothing.
     if (config.production) await examineApp(app);

@@ -14,8 +14,10 @@ import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineSigners } from '../engine/quarantine.ts';
+import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
+import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
@@ -103,7 +105,13 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     log,
     makeId,
     chart,
-    flows: [makeWithdrawals(chart), makeTransfers(chart), makeTransferBatches(chart, makeId)],
+    flows: [
+      makeWithdrawals(chart),
+      makeTransfers(chart),
+      makeTransferBatches(chart, makeId),
+      makeCollections(chart),
+      makeRealizations(chart),
+    ],
     rails: [...rails, ...bankRails],
     verbs: {
       ...makeBatchVerbs(chart, makeId),

@@ -26,8 +26,13 @@ export interface RoleDeps {
   readonly scanners: readonly { readonly name: string; runOnce(): Promise<{ outcome: string }> }[];
   readonly courier: { runOnce(): Promise<{ worked: number }> };
   readonly inbox: { runOnce(): Promise<{ worked: number }> };
-  /** Start-up work that may have to be repeated; `true` when there was something to do. */
-  readonly chores: readonly { readonly name: string; readonly everyMs: number; run(): Promise<unknown> }[];
+  /** Work of its own time; of the scheduler unless it says so. */
+  readonly chores: readonly {
+    readonly name: string;
+    readonly everyMs: number;
+    readonly role?: 'sender' | 'scheduler';
+    run(): Promise<unknown>;
+  }[];
 }
 
 /** Between two scans of a chain with nothing new: well under any block time of a public chain's finality. */
@@ -41,12 +46,21 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
   const start = (name: string, idleMs: number, runOnce: () => Promise<boolean>): void => {
     loops.push(startLoop({ name, clock: deps.clock, log: deps.log, idleMs, runOnce: withoutOverlap(runOnce) }));
   };
+  const startChores = (role: 'sender' | 'scheduler'): void => {
+    for (const chore of deps.chores.filter((one) => (one.role ?? 'scheduler') === role)) {
+      start(chore.name, chore.everyMs, async () => {
+        await chore.run();
+        return false;
+      });
+    }
+  };
   const { engine } = deps;
   for (const role of roles) {
     switch (role) {
       case 'sender':
         for (const rail of engine.rails.values())
           start(`sender ${rail.name}`, limits.WORKER_IDLE_MS, async () => (await sendOnce(engine, rail)) > 0);
+        startChores('sender');
         break;
       case 'watcher':
         for (const rail of engine.rails.values()) {
@@ -76,12 +90,7 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
             return false;
           });
         }
-        for (const chore of deps.chores) {
-          start(chore.name, chore.everyMs, async () => {
-            await chore.run();
-            return false;
-          });
-        }
+        startChores('scheduler');
         break;
     }
   }

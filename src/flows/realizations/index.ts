@@ -24,6 +24,7 @@ import type { Chart } from '../../ledger/accounts.ts';
 import { REALIZATION } from './kind.ts';
 
 export { type NightDeps, type NightOutcome, realizeDate, runNightly } from './night.ts';
+export { loadAssetWords, loadLastNight } from './store.ts';
 export { type Ticked, tickOnce } from './tick.ts';
 export { judgeNight, judgeNights, keepVerdict, type NightVerdict } from './verdict.ts';
 
