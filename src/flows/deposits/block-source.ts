@@ -18,6 +18,8 @@ export interface TransferLog {
   readonly address: string;
   readonly topics: readonly string[];
   readonly data: string;
+  /** Of a Transfer log, where the chain spells addresses otherwise than its virtual machine does: as the chain spells them. */
+  readonly parties?: { readonly from: string; readonly to: string };
 }
 
 export interface BlockTransaction {
@@ -27,6 +29,8 @@ export interface BlockTransaction {
   readonly to: string | null;
   readonly value: bigint;
   readonly nonce: bigint;
+  /** The chain's coin that contracts passed on inside, in order, where the chain tells it. */
+  readonly internal?: readonly { readonly from: string; readonly to: string; readonly value: bigint }[];
   readonly receipt: {
     readonly hash: string;
     readonly blockHash: string;
@@ -55,16 +59,20 @@ export interface BlockSource {
 }
 
 /** The blocks from `from` on that a node gave and that hang together, and why they end before `to`. */
-export interface Run {
-  readonly blocks: readonly Block[];
+export interface Run<Shown extends Block = Block> {
+  readonly blocks: readonly Shown[];
   readonly fault: string | null;
 }
 
 /** Reads consecutive blocks up to the first that is missing, not whole, or does not follow the one before. */
-export async function readRun(node: BlockSource, from: bigint, to: bigint): Promise<Run> {
+export async function readRun<Shown extends Block>(
+  node: { readonly source: string; readBlocks(numbers: readonly bigint[]): Promise<readonly Reading<Shown>[]> },
+  from: bigint,
+  to: bigint,
+): Promise<Run<Shown>> {
   const numbers = Array.from({ length: Number(to - from + 1n) }, (_, index) => from + BigInt(index));
   const readings = await node.readBlocks(numbers);
-  const blocks: Block[] = [];
+  const blocks: Shown[] = [];
   for (const [index, number] of numbers.entries()) {
     const reading = readings[index];
     if (reading?.ok !== true)

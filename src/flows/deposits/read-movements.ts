@@ -5,7 +5,8 @@
  * (chain, contract) and never by symbol (case H3), never by calldata (case H2). A coin moved where such a transaction had
  * a value. The position is the log's index in its own transaction's receipt, −1 for the value: two transfers in one
  * transaction are two (case H5), and a transaction that is mined again in another block keeps its positions.
- * Coins that a contract passes on leave no log and are not seen here; reconciliation by balance finds them.
+ * Coins that a contract passes on leave no log. Where the chain tells them (TRON) they follow the logs in position; else
+ * they are not seen here, and reconciliation by balance finds them.
  */
 import type { Block, TransferLog } from './block-source.ts';
 
@@ -76,6 +77,11 @@ export function readMovements(block: Block, assets: WatchedAssets): BlockMovemen
         movements.push({ ...place, position, assetId, ...transfer });
       }
     }
+    if (assets.nativeAssetId === null) continue;
+    for (const [index, { from, to, value: amount }] of (transaction.internal ?? []).entries()) {
+      const position = receipt.logs.length + index;
+      movements.push({ ...place, position, assetId: assets.nativeAssetId, from, to, amount });
+    }
   }
   return { movements, lookAlikes, malformed, zeroAmounts };
 }
@@ -84,5 +90,6 @@ function decodeTransfer(log: TransferLog): { from: string; to: string; amount: b
   const [, from, to] = log.topics;
   if (log.topics.length !== 3 || from === undefined || to === undefined) return null;
   if (!ADDRESS_WORD.test(from) || !ADDRESS_WORD.test(to) || !AMOUNT_WORD.test(log.data)) return null;
-  return { from: `0x${from.slice(26)}`, to: `0x${to.slice(26)}`, amount: BigInt(log.data) };
+  const parties = log.parties ?? { from: `0x${from.slice(26)}`, to: `0x${to.slice(26)}` };
+  return { ...parties, amount: BigInt(log.data) };
 }

@@ -9,9 +9,10 @@
  * Never: follows the chain, keeps a cursor, or decides what is a deposit.
  */
 import type { Json } from '../../engine/rail.ts';
-import type { ShownLog } from '../expected-logs.ts';
+import { type ShownLog, TRANSFER_TOPIC } from '../expected-logs.ts';
 import { field, isArray, isObject, textOf, unitsOf } from '../json.ts';
-import { fromNode } from './address.ts';
+import { canonicalAddress, fromNode } from './address.ts';
+import { findTransactions, type Holder, readBalances } from './balances.ts';
 import { askBlock, headerIn, type Header, type Read, readHeader, type TronNode, type View } from './nodes.ts';
 import { contractRetOf, hashOf, outcomeOf, readInfo, type TxInfo } from './receipt.ts';
 import { faultOf, type Line } from './wire.ts';
@@ -32,15 +33,23 @@ export interface ChainTransaction {
     readonly hash: string;
     readonly blockHash: string;
     readonly succeeded: boolean;
-    readonly logs: readonly ShownLog[];
+    /** Sun, all fees of it together, whether it succeeded or not. */
+    readonly cost: bigint;
+    readonly logs: readonly ChainLog[];
   };
+}
+
+export interface ChainLog extends ShownLog {
+  /** Of a Transfer log: its parties in base58. */
+  readonly parties?: { readonly from: string; readonly to: string };
 }
 
 export interface BlockHeader {
   readonly number: bigint;
   readonly hash: string;
   readonly parentHash: string;
-  readonly timestampMs: number;
+  /** Seconds. */
+  readonly timestamp: bigint;
 }
 
 export interface ChainBlock extends BlockHeader {
@@ -56,6 +65,10 @@ export interface BlockReader {
   readHeader(number: bigint): Promise<Read<BlockHeader>>;
   /** One entry per number, in order. */
   readBlocks(numbers: readonly bigint[]): Promise<readonly Read<ChainBlock>[]>;
+  /** What each held at exactly this block; a fault where it is not the solid head while we ask: nodes keep no older state. */
+  readBalances(block: { readonly hash: string }, holders: readonly Holder[]): Promise<readonly Read<bigint>[]>;
+  /** In which solid block each stands; `null`: in none that this node knows. */
+  findTransactions(hashes: readonly string[]): Promise<readonly Read<bigint | null>[]>;
 }
 
 export function makeBlockReader(node: TronNode): BlockReader {
@@ -77,6 +90,8 @@ export function makeBlockReader(node: TronNode): BlockReader {
       for (const number of numbers) blocks.push(await readBlock(line, viewOf(number), number));
       return blocks;
     },
+    readBalances: (block, holders) => readBalances(line, block.hash, holders),
+    findTransactions: (hashes) => findTransactions(line, hashes),
   };
 }
 
@@ -85,7 +100,12 @@ function toBlockHeader(read: Read<Header>): Read<BlockHeader> {
 }
 
 function spellHeader(header: Header): BlockHeader {
-  return { number: header.number, hash: header.id, parentHash: header.parentId, timestampMs: header.timeMs };
+  return {
+    number: header.number,
+    hash: header.id,
+    parentHash: header.parentId,
+    timestamp: BigInt(Math.floor(header.timeMs / 1_000)),
+  };
 }
 
 async function readBlock(line: Line, view: View, number: bigint): Promise<Read<ChainBlock>> {
@@ -148,8 +168,28 @@ function readTransaction(
     ...move,
     nonce: 0n,
     internal: succeeded ? receipt.internal : [],
-    receipt: { hash: receipt.txId, blockHash: header.id, succeeded, logs: succeeded ? receipt.logs : [] },
+    receipt: {
+      hash: receipt.txId,
+      blockHash: header.id,
+      succeeded,
+      cost: receipt.fee,
+      logs: succeeded ? receipt.logs.map(spellLog) : [],
+    },
   };
+}
+
+/** A word that is no address is left as it is: whoever reads movements says that the log does not read. */
+function spellLog(log: ShownLog): ChainLog {
+  const [topic, from, to] = log.topics;
+  if (topic !== TRANSFER_TOPIC || !isAddressWord(from) || !isAddressWord(to)) return log;
+  return {
+    ...log,
+    parties: { from: canonicalAddress(`0x${from.slice(26)}`), to: canonicalAddress(`0x${to.slice(26)}`) },
+  };
+}
+
+function isAddressWord(word: string | undefined): word is string {
+  return word !== undefined && /^0x0{24}[0-9a-f]{40}$/.test(word);
 }
 
 /** Who moves how much TRX to whom by the transaction itself. `null` where a contract that moves TRX is not whole. */
