@@ -225,7 +225,6 @@ create table payonce.chain_repairs (
   made_at timestamp with time zone not null default payonce.now(),
   constraint chain_repairs_pkey PRIMARY KEY (finding_key),
   constraint chain_repairs_finding_id_key UNIQUE (finding_id),
-  constraint chain_repairs_posting_id_key UNIQUE (posting_id),
   constraint chain_repairs_proposal_id_key UNIQUE (proposal_id),
   constraint chain_repairs_effect_id_fkey FOREIGN KEY (effect_id) REFERENCES payonce.effects(id),
   constraint chain_repairs_finding_id_fkey FOREIGN KEY (finding_id) REFERENCES payonce.chain_findings(id),
@@ -236,6 +235,7 @@ create table payonce.chain_repairs (
   constraint chain_repairs_partner CHECK (((booked_as = 'partner'::text) = (partner_id IS NOT NULL))),
   constraint chain_repairs_posted CHECK (((booked_as = 'own'::text) = (posting_id IS NULL)))
 );
+CREATE UNIQUE INDEX chain_repairs_posting ON payonce.chain_repairs USING btree (posting_id) WHERE (posting_id IS NOT NULL);
 CREATE INDEX chain_repairs_tx ON payonce.chain_repairs USING btree (tx_hash) WHERE (tx_hash IS NOT NULL);
 CREATE TRIGGER chain_repairs_append_only BEFORE DELETE OR UPDATE ON payonce.chain_repairs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER chain_repairs_no_truncate BEFORE TRUNCATE ON payonce.chain_repairs FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();

@@ -18,9 +18,13 @@ const LABELS: Partial<Record<GaugeName, string>> = {
   effects_sealed_oldest_seconds: 'rail',
   effects_in_doubt: 'rail',
   effects_contradicted: 'rail',
+  effects_staying: 'rail',
   signers_quarantined: 'rail',
   cases_open: 'severity',
   alerts_open: 'kind',
+  effects_needing: 'kind',
+  supplies_open: 'kind',
+  wallet_seconds_left: 'wallet',
 };
 
 export function makeMetrics(deps: Pick<ApiDeps, 'pool' | 'engine' | 'ports'>): Metrics {

@@ -1,6 +1,7 @@
 /** The shapes of what operators ask and get. Money and ages are decimal text; what strangers answered is text as it came. */
 import { type TSchema, Type } from 'typebox';
 import { VERBS, WISHES } from '../engine/adjudicate.ts';
+import { REPAIR_AS } from '../audit/repair/index.ts';
 import { CASE_KINDS, type CaseKind } from '../engine/cases.ts';
 import { Id, pageQuery } from './schemas.ts';
 
@@ -197,6 +198,14 @@ export const NewProposal = Type.Object(
       Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: 'decide_line: the number of the line in its file' }),
     ),
     fate: Type.Optional(Type.Enum(['paid', 'not_paid'], { description: 'decide_line: what became of it' })),
+    finding: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: the finding of a report on a chain' }),
+    ),
+    as: Type.Optional(Type.Enum([...REPAIR_AS], { description: 'repair: what it is booked as' })),
+    partner_id: Type.Optional(Id),
+    effect_id: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: whose effect it repeats' }),
+    ),
   },
   closed,
 );

@@ -22,6 +22,7 @@ export const GAUGES = {
   effects_in_doubt:
     'Sealed, without testimony, not included, and the last answer unreadable or the lease run out, per rail',
   effects_contradicted: 'Released effects that moved money after all and are not closed, per rail',
+  effects_staying: 'Effects that stay in one state for too long, as told, per rail',
   rails_stopped: 'Rails on which nothing new is sealed',
   signers_quarantined: 'Signers that get no new seals, per rail',
   cases_open: 'Open cases, per severity (3: now)',
@@ -74,6 +75,11 @@ select 'effects_contradicted', jsonb_build_object('rail', r.name),
        (select count(*) from payonce.effects x where x.rail = r.name and x.contradicted_at is not null)
 from payonce.rails r
 union all
+select 'effects_staying', jsonb_build_object('rail', r.name),
+       (select count(*) from payonce.alerts a join payonce.effects x on a.key = 'effect:' || x.id
+        where a.kind = 'long_stay' and a.cleared_at is null and x.ended_at is null and x.rail = r.name)
+from payonce.rails r
+union all
 select 'rails_stopped', '{}', count(*) from payonce.rails where seals_stopped_at is not null
 union all
 select 'signers_quarantined', jsonb_build_object('rail', r.name),
@@ -106,7 +112,7 @@ from (values ('topup'), ('energy')) k (kind)
 union all
 select 'wallets_short', '{}', count(*) from payonce.wallet_levels where is_short
 union all
-select 'wallet_seconds_left', jsonb_build_object('chain', chain, 'wallet', address), seconds_left
+select 'wallet_seconds_left', jsonb_build_object('wallet', chain || ':' || address), seconds_left
 from payonce.wallet_levels where seconds_left is not null`;
 
 export async function loadGauges(pool: Pool): Promise<Gauge[]> {

@@ -21,6 +21,7 @@ const SUMMARY_CHARACTERS_MAX = 90;
 const NEXT: Readonly<Record<CaseKind, string>> = {
   undecided:
     'look again (effect look), ask again with the same identity (effect ask); on a chain also bump or cancel; elsewhere two persons may say settled or absent.',
+  long_stay: 'see what is known (effect show) and look again (effect look); it closes by itself when it ends.',
   contradiction:
     'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
@@ -32,7 +33,9 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   after_release:
     'it did not happen: two persons choose fail (the partner is told) or next_try (sent once more, with a new hold).',
   unmatched_inbound: 'see the event in the inbox; close it by two persons when it is explained.',
-  unknown_movement: 'find out who moved it; a leaked key means: quarantine, move the funds.',
+  unknown_movement:
+    'find out who moved it; a leaked key means: quarantine, move the funds. Then compare the wallet with its chain (reconcile chain) and book it by two persons (repair propose).',
+  chain_difference: 'see what the report says (repair list); two persons book it: repair propose, repair approve.',
   deposit_reversed: 'the block with the deposit left the chain: see whether it is mined again.',
   lines_unknown:
     'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself; else two persons: decide_line.',
@@ -194,6 +197,8 @@ const OPTIONS = {
   from_block: '--from-block NUMBER',
   line: '--line NUMBER',
   fate: '--fate paid|not_paid',
+  finding: 'a finding: payonce repair propose FINDING',
+  as: 'what it is booked as: payonce repair propose FINDING --as',
 } as const;
 
 function readVerb(text: string): Verb {

@@ -1,5 +1,6 @@
 /** What the commands need from outside: given by `main`, which alone reads the configuration and wires. */
 import type { DoctorReport } from '../audit/doctor.ts';
+import type { ReconciledChain } from '../audit/reconcile/chain-read.ts';
 import type { Pool, Tx } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import type { MakeId } from '../kernel/ids.ts';
@@ -10,15 +11,17 @@ export interface Database {
   readonly pool: Pool;
   readonly makeId: MakeId;
   readonly chance: Chance;
-  /** Who is at the command line; null: nobody said. */
   /** Whose nights realizations follow; null: none are configured. */
   readonly realizationsZone: string | null;
+  /** Who is at the command line; null: nobody said. */
   readonly operatorKey: string | null;
 }
 
 /** For commands that end effects or ask rails. */
 export interface Wired extends Database {
   readonly engine: EngineDeps;
+  /** The chains that are configured here, to be read. */
+  readonly chains: readonly ReconciledChain[];
 }
 
 /** One setting as it stands, without what is secret. */

@@ -12,6 +12,7 @@ import { PayonceError } from '../kernel/errors.ts';
 import { toJsonText } from '../kernel/json-text.ts';
 import type { Act, Bind } from './binding.ts';
 import { addCaseCommands } from './case-commands.ts';
+import { addChainCommands } from './chain-commands.ts';
 import { addCheckCommands } from './check-commands.ts';
 import { addCollectCommands } from './collect-commands.ts';
 import { addControlCommands } from './control-commands.ts';
@@ -21,8 +22,8 @@ import { tellFault } from './faults.ts';
 import { EXIT } from './output.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
-import { addRunCommands } from './run-commands.ts';
 import { addRealizeCommands } from './realize-commands.ts';
+import { addRunCommands } from './run-commands.ts';
 import { addStatementCommands } from './statement-commands.ts';
 
 export type { CliDeps } from './deps.ts';
@@ -55,9 +56,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addEffectCommands(program, bind, deps);
   addControlCommands(program, bind, deps);
   addCollectCommands(program, bind, deps);
-  addCheckCommands(program, bind, deps);
   addRealizeCommands(program, bind, deps);
-  addStatementCommands(program, bind, deps);
+  addCheckCommands(program, bind, deps);
+  addChainCommands(program, addStatementCommands(program, bind, deps), bind, deps);
   addProbeCommand(program, bind, deps);
   program.addHelpText(
     'after',

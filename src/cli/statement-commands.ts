@@ -24,7 +24,8 @@ interface ImportOptions {
   readonly to?: string;
 }
 
-export function addStatementCommands(program: Command, bind: Bind, deps: CliDeps): void {
+/** Answers `reconcile`, which the chains' command hangs on too. */
+export function addStatementCommands(program: Command, bind: Bind, deps: CliDeps): Command {
   const statement = program.command('statement').description("what a bank's statements say");
   bind<ImportOptions>(
     statement
@@ -72,6 +73,7 @@ export function addStatementCommands(program: Command, bind: Bind, deps: CliDeps
       };
     },
   );
+  return reconcile;
 }
 
 function toImportReport(done: Imported, rail: string): Report {

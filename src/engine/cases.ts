@@ -9,6 +9,7 @@ import type { MakeId } from '../kernel/ids.ts';
 
 export const CASE_KINDS = {
   undecided: 'neither settled nor released within the time that the rail needs to decide',
+  long_stay: 'it is under way for longer than it should be; nothing is known to be wrong',
   contradiction:
     'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
   books_refused: 'a verdict could not be booked five times in a row',
@@ -22,6 +23,7 @@ export const CASE_KINDS = {
   released_on_statement: 'a bank statement shows that a payment left which was released',
   return_unclear: 'money came back and what the rail shows of it cannot be booked',
   unmatched_inbound: 'an inbound event that belongs to nothing we know',
+  chain_difference: 'comparing a wallet with its chain found something that a person must book or explain',
   unknown_movement: 'money moved at our own addresses without a record of ours',
   deposit_reversed: 'a credited deposit was reversed',
   database_changed: 'the database is not the one that was signed off',

@@ -9,13 +9,14 @@ import { type CaseRow, type Detail, flowObjection, objectionTo, type Verb, VERBS
 import { type EffectRow, loadEffects } from './store.ts';
 
 /** What a proposal names beside its reason, in its `Detail`. */
-type Needed = 'evidenceId' | 'deposit_id' | 'chain' | 'from_block' | 'line' | 'fate';
+type Needed = 'evidenceId' | 'deposit_id' | 'chain' | 'from_block' | 'line' | 'fate' | 'finding' | 'as';
 
 const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   strike: ['evidenceId'],
   reverse_deposit: ['deposit_id'],
   resume_scan: ['chain', 'from_block'],
   decide_line: ['line', 'fate'],
+  repair: ['finding', 'as'],
 };
 
 const needsOf = (verb: Verb): readonly Needed[] => NEEDS[verb] ?? [];

@@ -24,12 +24,14 @@ export const VERBS = [
   'reverse_deposit',
   'resume_scan',
   'decide_line',
+  'repair',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
-const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line'];
+const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line', 'repair'];
 
-/** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line. */
+/** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
+ *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 export interface CaseRow {
@@ -152,8 +154,10 @@ function objectionToAbsent(deps: EngineDeps, effect: EffectRow): string | null {
   const rail = deps.rails.get(effect.rail);
   if (rail === undefined) return `the rail ${effect.rail} is not configured here, so it cannot be asked`;
   const { sequenced, latenessMs, lookUp, decideWithinMs } = rail.capabilities;
-  if (effect.nonce !== null || sequenced || latenessMs === null)
+  if (effect.nonce !== null || sequenced)
     return 'the chain itself can decide: cancel it on chain with the same nonce, and its finality frees the money';
+  if (latenessMs === null)
+    return 'the chain itself decides: what expired is freed once two witnesses show that no block has it; look after its nodes';
   if (effect.testimonies > 0) return 'inconclusive: testimony says that it moved';
   if (effect.believedEvidence === null || effect.latenessUntil === null) return null;
   if (effect.latenessUntil > effect.now)

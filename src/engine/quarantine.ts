@@ -37,6 +37,29 @@ export async function quarantineSigners(
   }
 }
 
+const KNOW_WALLET = `insert into payonce.signers (rail, address, label, next_nonce)
+values ($1, $2, 'seen by the scan', 0)
+on conflict (rail, address) do nothing`;
+
+/**
+ * Money left a wallet of ours without a record. The wallet is stopped whoever signs for it, and so is the signer of this
+ * transaction, where it is ours. A wallet that never signed gets its row now, in quarantine: its release reads the chain's
+ * own count.
+ */
+export async function quarantineWallet(
+  tx: Tx,
+  deps: Pick<EngineDeps, 'makeId' | 'log'>,
+  one: { readonly rail: string; readonly wallet: string; readonly sender: string; readonly reason: string },
+): Promise<void> {
+  const { rail, wallet, sender, reason } = one;
+  await tx.query(KNOW_WALLET, [rail, wallet]);
+  await quarantineSigners(
+    tx,
+    deps,
+    [...new Set([sender, wallet])].map((signer) => ({ rail, signer, reason })),
+  );
+}
+
 /** An operator has matched the signer's transfers; `nonceHead` is the chain's count, so that no used place is given out. */
 export async function liftQuarantine(
   tx: Tx,

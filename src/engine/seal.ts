@@ -25,6 +25,14 @@ where kind = 'contradiction'
   and closed_at is null
   and partner_id = any ($1::text[])`;
 
+/** Where nonces are given out, `allot` asks the signer's locked row; a wallet that another one signs for, and rails without
+ *  nonces, are asked here. */
+const QUARANTINED_WALLETS = `select address
+from payonce.signers
+where rail = $1
+  and address = any ($2::text[])
+  and quarantined_at is not null`;
+
 const DOUBT = `select partner_id, asset_id, sum(amount) as amount
 from payonce.effects
 where rail = $1
@@ -146,6 +154,15 @@ async function brakes(
   const contradicted = new Set(
     (await tx.query<{ partner_id: string }>(CONTRADICTED, [partners])).rows.map((row) => row.partner_id),
   );
+  const asked = effects.flatMap((one) => {
+    if (!rail.capabilities.sequenced) return [one.wallet, one.signer];
+    return one.wallet === one.signer ? [] : [one.wallet];
+  });
+  const quarantined = new Set(
+    asked.length === 0
+      ? []
+      : (await tx.query<{ address: string }>(QUARANTINED_WALLETS, [rail.name, asked])).rows.map((row) => row.address),
+  );
   const caps = Object.entries(state.doubt_max_units);
   const doubt =
     caps.length === 0
@@ -158,6 +175,8 @@ async function brakes(
     const open =
       doubt.find((one) => one.partner_id === effect.partnerId && one.asset_id === effect.asset.id)?.amount ?? 0n;
     if (contradicted.has(effect.partnerId)) refused.push(back(effect, 'CONTRADICTION_OPEN', STOPPED_MS));
+    else if (quarantined.has(effect.wallet) || quarantined.has(effect.signer))
+      refused.push(back(effect, 'WALLET_QUARANTINED', STOPPED_MS));
     else if (cap !== undefined && open >= BigInt(cap)) refused.push(back(effect, 'DOUBT_CAP', STOPPED_MS));
     else allowed.push(effect);
   }

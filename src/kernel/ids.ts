@@ -27,6 +27,7 @@
  *   UNWOUND:{effect}              two persons: a settled effect that never happened after all
  *   RETURN:{return}               money that came back after success
  *   ADJUST:{proposal}             a correction by two persons
+ *   REPAIR:{finding}              what comparing a chain with our books found, booked by two persons
  *   MIGRATED:{oldId}              imported rows (W16)
  */
 import { createHash } from 'node:crypto';
@@ -134,6 +135,7 @@ export const postingKey = {
   unwound: (effectId: bigint) => `UNWOUND:${effectId}`,
   returned: (returnId: string) => `RETURN:${returnId}`,
   adjust: (proposalId: string) => `ADJUST:${proposalId}`,
+  repair: (findingId: string) => `REPAIR:${findingId}`,
   migrated: (oldId: string) => `MIGRATED:${oldId}`,
 } as const;
 

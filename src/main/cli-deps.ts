@@ -104,7 +104,12 @@ async function withEngine<T>(work: (wired: Wired) => Promise<T>): Promise<T> {
       { url: opened.url },
     );
     try {
-      return await work({ ...databaseOf(config, app.pool, app.ports), engine: app.engine });
+      const { reconciledChains } = await import('./wire-reconcile.ts');
+      return await work({
+        ...databaseOf(config, app.pool, app.ports),
+        engine: app.engine,
+        chains: reconciledChains(app),
+      });
     } finally {
       await app.close();
     }

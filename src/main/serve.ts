@@ -7,6 +7,7 @@
  */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { makeChainWatch } from '../audit/reconcile/chain-watch.ts';
 import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
@@ -21,6 +22,7 @@ import { examineApp } from './doctor.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
 import { registerWallets } from './register-wallets.ts';
 import { type App, wire, type WireOptions } from './wire.ts';
+import { reconciledChains } from './wire-reconcile.ts';
 
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
 const DRAIN_MS_MAX = 20_000;
@@ -31,6 +33,8 @@ const COLLECT_DUE_EVERY_MS = 30_000;
 const REALIZE_EVERY_MS = 10_000;
 const VERDICT_EVERY_MS = 60_000;
 const MARKS_EVERY_MS = 10_000;
+/** A wallet that has less than the ledger says is compared within this (R14); nothing due costs four small statements. */
+const CHAIN_WATCH_EVERY_MS = 5_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
 
@@ -51,6 +55,7 @@ export interface Workers {
 
 export function startWorkers(app: App, roles: readonly Role[]): Workers {
   const registered = new Set<string>();
+  const chainWatch = makeChainWatch(app, reconciledChains(app));
   const loops: Loop[] = startRoles(
     {
       clock: app.ports.clock,
@@ -79,6 +84,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             for (const chain of app.chains) await collectOnce(app.engine, chain.chain);
           },
         },
+        { name: 'wallets against their chains', everyMs: CHAIN_WATCH_EVERY_MS, run: () => chainWatch.runOnce() },
         ...realizationChores(app),
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],

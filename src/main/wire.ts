@@ -6,6 +6,7 @@
  */
 import { appendFileSync } from 'node:fs';
 import type { ApiDeps } from '../api/deps.ts';
+import { makeRepairVerbs } from '../audit/repair/index.ts';
 import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
@@ -13,7 +14,7 @@ import { openCase } from '../engine/cases.ts';
 import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
-import { quarantineSigners } from '../engine/quarantine.ts';
+import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
@@ -115,6 +116,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     rails: [...rails, ...bankRails],
     verbs: {
       ...makeBatchVerbs(chart, makeId),
+      ...makeRepairVerbs({ pool, chart, makeId }),
       ...makeDepositVerbs({
         pool,
         makeId,
@@ -157,16 +159,11 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       },
       ...(chain.agreeing === undefined ? {} : { agreeing: chain.agreeing }),
       ...(chain.scanOverlapBlocks === undefined ? {} : { overlapBlocks: BigInt(chain.scanOverlapBlocks) }),
-      onUnknownOutbound: (tx, out) =>
-        // Who signed may be another than the wallet that the money left (an allowance): both stop.
-        quarantineSigners(
+      onUnknownMovement: (tx, moved) =>
+        quarantineWallet(
           tx,
           { makeId, log },
-          [...new Set([out.sender, out.wallet])].map((signer) => ({
-            rail: rail.name,
-            signer,
-            reason: `${out.txHash} left ${out.wallet} without a record`,
-          })),
+          { ...moved, reason: `${moved.txHash} left ${moved.wallet} without a record` },
         ),
     });
     return { config: chain, chain: name, coinAssetId: assetId(name, null), rail, scanner };

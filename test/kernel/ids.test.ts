@@ -61,6 +61,10 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     transferConfirm: postingKey.transferConfirm(id),
     batchConfirm: postingKey.batchConfirm(id),
     batchLine: postingKey.batchLine(id, 1_000_000),
+    realizationMove: postingKey.realizationMove(id),
+    collectionMove: postingKey.collectionMove(id),
+    topup: postingKey.topup(id),
+    energy: postingKey.energy(id),
     depositCredit: postingKey.depositCredit(id),
     depositFee: postingKey.depositFee(id),
     depositSuspense: postingKey.depositSuspense(number),
@@ -73,6 +77,7 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     unwound: postingKey.unwound(number),
     returned: postingKey.returned(id),
     adjust: postingKey.adjust(id),
+    repair: postingKey.repair(number.toString()),
     migrated: postingKey.migrated(id),
   };
   const keys = Object.values(longest);

@@ -9,7 +9,7 @@ import { type EvmProxy, startEvmProxy } from '../../sim/evm-proxy.ts';
 import { deployToken, mintTokens, nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import type { Json, JsonObject } from '../../sim/json-rpc.ts';
 import { makePool, type Pool } from '../../src/db/pool.ts';
-import { quarantineSigners } from '../../src/engine/quarantine.ts';
+import { quarantineWallet } from '../../src/engine/quarantine.ts';
 import { makeScanner, type Scanner, type ScannerDeps } from '../../src/flows/deposits/index.ts';
 import { makeIds } from '../../src/kernel/ids.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
@@ -91,8 +91,8 @@ export async function startDepositScene(options: SceneOptions): Promise<DepositS
       const read = readAddress(text);
       return read.ok ? read.address : null;
     },
-    onUnknownOutbound: (tx, out) =>
-      quarantineSigners(tx, { makeId, log }, [{ rail: out.rail, signer: out.wallet, reason: `unknown ${out.txHash}` }]),
+    onUnknownMovement: (tx, moved) =>
+      quarantineWallet(tx, { makeId, log }, { ...moved, reason: `unknown ${moved.txHash}` }),
     firstBlock: 1n,
     ...options.scanner,
   };

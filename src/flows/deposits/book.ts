@@ -12,16 +12,17 @@ import type { Log } from '../../kernel/log.ts';
 import { feeOf } from '../../kernel/money.ts';
 import type { Chart } from '../../ledger/accounts.ts';
 import { emit } from '../../outbox/emit.ts';
-import { REMINED_OTHERWISE } from './classify-transfer.ts';
+import { QUARANTINED, REMINED_OTHERWISE, type TransferClass } from './classify-transfer.ts';
 import { bookDrafts, creditDrafts, type Draft, moveDraft } from './entries.ts';
 import { tellOfReturned, tellOfSightings, tellOfUnreadable } from './people.ts';
 import type { Sighting, Sightings } from './sightings.ts';
 import * as store from './store.ts';
 import { loadDepositViews, toDepositData } from './views.ts';
 
-export interface UnknownOutbound {
+export interface UnknownMovement {
   readonly chain: string;
   readonly rail: string;
+  readonly class: TransferClass;
   /** The address of ours that the money left. */
   readonly wallet: string;
   /** Who signed the transaction. */
@@ -35,8 +36,9 @@ export interface BookDeps {
   readonly chart: Chart;
   readonly makeId: MakeId;
   readonly log: Log;
-  /** Money left one of our wallets without a record: in the same transaction its signer gets no new seals. */
-  onUnknownOutbound(tx: Tx, out: UnknownOutbound): Promise<void>;
+  /** Money left one of our wallets without a record, to outside or to ourselves: in the same transaction nothing new of
+   *  that wallet is sealed. */
+  onUnknownMovement(tx: Tx, moved: UnknownMovement): Promise<void>;
 }
 
 export interface Booked {
@@ -73,9 +75,11 @@ export async function bookFinal(tx: Tx, deps: BookDeps, found: Sightings): Promi
   );
   const drafts = await credit(tx, deps, deposits, known, told);
 
-  for (const one of settled.filter((each) => each.sighting.class === 'UNKNOWN_OUTBOUND')) {
-    const { from, sender, txHash } = one.sighting.movement;
-    await deps.onUnknownOutbound(tx, { chain: deps.chain, rail: deps.rail, wallet: from, sender, txHash });
+  for (const { sighting } of settled) {
+    if (!QUARANTINED.includes(sighting.class)) continue;
+    const { from, sender, txHash } = sighting.movement;
+    const at = { chain: deps.chain, rail: deps.rail, class: sighting.class };
+    await deps.onUnknownMovement(tx, { ...at, wallet: from, sender, txHash });
   }
   drafts.push(...settled.map((one) => moveDraft(deps.chain, one)).filter((draft) => draft !== null));
   await bookDrafts(tx, deps.chart, deps.log, drafts);

@@ -2,8 +2,9 @@
  * What a movement at our addresses is (R10): a pure table, read from the top, whose first fitting row decides. The row's
  * reason is stored beside the class, so that people see why.
  *
- * The class is the receiver's side. The sender's side of our own effect is the effect itself: when partner A withdraws to
- * partner B's deposit address, A's side is the withdrawal (its hash or payload is on record) and B's is a deposit.
+ * A class is given per movement and side. The sides differ in one row: when partner A withdraws to partner B's deposit
+ * address, A's side is the withdrawal (its hash or payload is on record) and B's is a deposit. A side that is not ours has
+ * no class.
  */
 export type AddressKind = 'MASTER' | 'DEPOSIT' | 'SETTLEMENT' | 'GAS' | 'RELAYER' | 'ADMIN';
 /** `PARTNER_MASTER`: a master wallet that belongs to one partner. */
@@ -19,7 +20,7 @@ export type TransferClass =
   /** Between two of our own, without a record: an alarm, no credit (an orphan sweep would be one). */
   | 'UNKNOWN_INTERNAL'
   | 'UNKNOWN_INBOUND'
-  /** Out of our wallet without a record: an alarm, and the signer is quarantined. */
+  /** Out of our wallet without a record: an alarm, and the wallet is quarantined, as with UNKNOWN_INTERNAL. */
   | 'UNKNOWN_OUTBOUND';
 
 /** `partner_pays`: an effect that takes a partner's held money; `own`: every other effect of ours (sweep, top-up, …). */
@@ -34,6 +35,15 @@ export interface TransferFacts {
 export interface Classed {
   readonly class: TransferClass;
   readonly reason: string;
+}
+
+/** Where money is missing from a wallet and nothing of ours says why, that wallet seals nothing new. */
+export const QUARANTINED: readonly TransferClass[] = ['UNKNOWN_OUTBOUND', 'UNKNOWN_INTERNAL'];
+
+/** `null`: that side is not ours. */
+export interface Sides {
+  readonly sender: Classed | null;
+  readonly receiver: Classed | null;
 }
 
 type Wanted = Side | 'ANY' | 'OURS' | 'INFRASTRUCTURE';
@@ -76,17 +86,30 @@ export const TRANSFER_RULES: readonly Rule[] = [
   { effect: EVERY, from: 'OURS', to: 'OUTSIDE', class: 'UNKNOWN_OUTBOUND', reason: 'ours_to_outside_without_a_record' },
 ];
 
+/** Only an effect of ours sends to a deposit address of ours so that it is a deposit. */
+const SENDER_OF_A_DEPOSIT: Classed = { class: 'OWN_EFFECT', reason: 'transaction_is_ours' };
+
 /** A transaction that moved other money when it was mined again: its detected deposit is not simply given to another. */
 export const REMINED_OTHERWISE: Classed = { class: 'UNKNOWN_INBOUND', reason: 'mined_again_with_another_receiver' };
 
-/** `null`: neither side is ours, nothing to do with us. */
-export function classifyTransfer(facts: TransferFacts): Classed | null {
-  if (facts.from === 'OUTSIDE' && facts.to === 'OUTSIDE') return null;
+/** Both sides `null`: nothing to do with us. */
+export function classifySides(facts: TransferFacts): Sides {
+  if (facts.from === 'OUTSIDE' && facts.to === 'OUTSIDE') return { sender: null, receiver: null };
   const rule = TRANSFER_RULES.find(
     (row) => row.effect.includes(facts.effect) && fits(row.from, facts.from) && fits(row.to, facts.to),
   );
   if (rule === undefined) throw new Error(`no rule for a movement from ${facts.from} to ${facts.to}`);
-  return { class: rule.class, reason: rule.reason };
+  const classed: Classed = { class: rule.class, reason: rule.reason };
+  return {
+    sender: facts.from === 'OUTSIDE' ? null : rule.class === 'DEPOSIT' ? SENDER_OF_A_DEPOSIT : classed,
+    receiver: facts.to === 'OUTSIDE' ? null : classed,
+  };
+}
+
+/** What is booked: the receiver's side, or the sender's where the receiver is outside. `null`: neither is ours. */
+export function classifyTransfer(facts: TransferFacts): Classed | null {
+  const { sender, receiver } = classifySides(facts);
+  return receiver ?? sender;
 }
 
 function fits(wanted: Wanted, side: Side): boolean {

@@ -23,11 +23,23 @@ export {
   listDepositAddresses,
   readDepositAddress,
 } from './addresses.ts';
-export type { BlockSource } from './block-source.ts';
-export type { UnknownOutbound } from './book.ts';
+export { agreedHeight, askAgreement, type Final, readFinals } from './agreement.ts';
+export {
+  type Block,
+  type BlockHeader,
+  type BlockRef,
+  type BlockSource,
+  type BlockTransaction,
+  type Reading,
+  readRun,
+} from './block-source.ts';
+export { type AddressKind, classifySides } from './classify-transfer.ts';
+export type { UnknownMovement } from './book.ts';
 export { type AssetSaid, checkAssets } from './check-assets.ts';
+export { type Movement, readMovements, type WatchedAssets } from './read-movements.ts';
 export { REVERSE_DEPOSIT, reverseDeposit } from './reverse.ts';
 export { makeScanner, resumeScan, type Scanner, type ScannerDeps, type ScanResult } from './scan.ts';
+export { sideOf } from './sightings.ts';
 export type { DepositState } from './store.ts';
 export {
   type DepositView,

@@ -5,7 +5,7 @@
 import type { Query, Row } from '../../db/pool.ts';
 import { toText } from '../../db/pool.ts';
 import type { Block } from './block-source.ts';
-import { type AddressKind, type Classed, classifyTransfer, type OwnEffect, type Side } from './classify-transfer.ts';
+import { type AddressKind, type Classed, classifySides, type OwnEffect, type Side } from './classify-transfer.ts';
 import { type Movement, readMovements } from './read-movements.ts';
 
 const ASSETS = `select id, contract
@@ -19,7 +19,7 @@ where chain = $1
 
 // A transaction is ours by the hash of a stored variant. Our payload under a hash that we have not signed (the key is
 // elsewhere too) is ours as well where it does what the effect at that nonce says: the engine settles it as such.
-const OWN_EFFECTS = `select m.n, e.hold_key is not null as partner_pays
+const OWN_EFFECTS = `select m.n, e.id, e.hold_key is not null as partner_pays
 from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::numeric[])
   with ordinality as m (tx_hash, sender, nonce, asset_id, from_address, to_address, amount, n)
 join lateral (
@@ -44,6 +44,10 @@ export interface OwnAddress {
 
 export interface Sighting extends Classed {
   readonly movement: Movement;
+  /** The sender's side; `null`: it is outside. */
+  readonly sender: Classed | null;
+  /** The effect of ours that moved it. */
+  readonly effectId: bigint | null;
   /** The receiver, where it is ours. */
   readonly receiver: OwnAddress | null;
 }
@@ -93,12 +97,14 @@ export async function findSightings(query: Query, watch: Watch, blocks: readonly
   const effects = await loadOwnEffects(query, watch.rail, concerned);
   const sightings = concerned.flatMap((movement, index) => {
     const receiver = ours.get(movement.to) ?? null;
-    const classed = classifyTransfer({
+    const own = effects[index] ?? NOT_OURS;
+    const sides = classifySides({
       from: sideOf(ours.get(movement.from) ?? null),
       to: sideOf(receiver),
-      effect: effects[index] ?? 'none',
+      effect: own.effect,
     });
-    return classed === null ? [] : [{ ...classed, movement, receiver }];
+    const classed = sides.receiver ?? sides.sender;
+    return classed === null ? [] : [{ ...classed, sender: sides.sender, effectId: own.id, movement, receiver }];
   });
   return {
     sightings,
@@ -111,8 +117,8 @@ export async function findSightings(query: Query, watch: Watch, blocks: readonly
   };
 }
 
-function sideOf(address: OwnAddress | null): Side {
-  if (address === null) return 'OUTSIDE';
+export function sideOf(address: Pick<OwnAddress, 'kind' | 'partnerId'> | null | undefined): Side {
+  if (address === null || address === undefined) return 'OUTSIDE';
   return address.kind === 'MASTER' && address.partnerId !== null ? 'PARTNER_MASTER' : address.kind;
 }
 
@@ -166,10 +172,16 @@ function toOwnAddress(row: Row): OwnAddress {
   };
 }
 
-async function loadOwnEffects(query: Query, rail: string, movements: readonly Movement[]): Promise<OwnEffect[]> {
-  const found: OwnEffect[] = movements.map(() => 'none');
+interface Own {
+  readonly id: bigint | null;
+  readonly effect: OwnEffect;
+}
+const NOT_OURS: Own = { id: null, effect: 'none' };
+
+async function loadOwnEffects(query: Query, rail: string, movements: readonly Movement[]): Promise<Own[]> {
+  const found: Own[] = movements.map(() => NOT_OURS);
   if (movements.length === 0) return found;
-  const { rows } = await query.query<{ n: bigint; partner_pays: boolean }>(OWN_EFFECTS, [
+  const { rows } = await query.query<{ n: bigint; id: bigint; partner_pays: boolean }>(OWN_EFFECTS, [
     rail,
     movements.map((one) => one.txHash),
     movements.map((one) => one.sender),
@@ -179,6 +191,6 @@ async function loadOwnEffects(query: Query, rail: string, movements: readonly Mo
     movements.map((one) => one.to),
     movements.map((one) => one.amount),
   ]);
-  for (const row of rows) found[Number(row.n) - 1] = row.partner_pays ? 'partner_pays' : 'own';
+  for (const row of rows) found[Number(row.n) - 1] = { id: row.id, effect: row.partner_pays ? 'partner_pays' : 'own' };
   return found;
 }

@@ -18,11 +18,14 @@ export interface SeenTransfer {
 }
 
 const MARK_SEEN = `insert into payonce.chain_transfers
-  (chain, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason, final_at)
+  (chain, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason,
+   sender_class, sender_reason, effect_id, final_at)
 select $1, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason,
-       case when $2::boolean then payonce.now() end
-from unnest($3::text[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::numeric[], $11::text[], $12::text[])
-  as s (tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason)
+       sender_class, sender_reason, effect_id, case when $2::boolean then payonce.now() end
+from unnest($3::text[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::numeric[], $11::text[], $12::text[],
+            $13::text[], $14::text[], $15::bigint[])
+  as s (tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason,
+        sender_class, sender_reason, effect_id)
 order by tx_hash, position
 on conflict (chain, tx_hash, position) do update
 set block_number = excluded.block_number,
@@ -33,6 +36,9 @@ set block_number = excluded.block_number,
     amount = excluded.amount,
     class = excluded.class,
     class_reason = excluded.class_reason,
+    sender_class = excluded.sender_class,
+    sender_reason = excluded.sender_reason,
+    effect_id = excluded.effect_id,
     final_at = excluded.final_at,
     gone_at = null
 where payonce.chain_transfers.final_at is null
@@ -63,6 +69,9 @@ export async function markSeen(
     moved.map((one) => one.amount),
     sightings.map((one) => one.class),
     sightings.map((one) => one.reason),
+    sightings.map((one) => one.sender?.class ?? null),
+    sightings.map((one) => one.sender?.reason ?? null),
+    sightings.map((one) => one.effectId),
   ]);
   const ids = new Map(rows.map((row) => [`${row.tx_hash}:${row.position}`, row.id]));
   return sightings.flatMap((sighting) => {

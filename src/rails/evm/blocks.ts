@@ -8,6 +8,7 @@
  * Never: follows the chain, keeps a cursor, or decides what is a deposit.
  */
 import type { Json } from '../../engine/rail.ts';
+import { findTransactions, type Holder, readBalances } from './balances.ts';
 import { bloomOf } from './bloom.ts';
 import { field, hexOf, isArray, quantityOf } from './json.ts';
 import {
@@ -52,6 +53,10 @@ export interface BlockReader {
   readHeader(number: bigint): Promise<Read<Header>>;
   /** One entry per number, in order. */
   readBlocks(numbers: readonly bigint[]): Promise<readonly Read<ChainBlock>[]>;
+  /** What each held at exactly this block; a fault where the node does not keep its state any more. */
+  readBalances(block: { readonly hash: string }, holders: readonly Holder[]): Promise<readonly Read<bigint>[]>;
+  /** In which block each stands; `null`: in none that this node knows. */
+  findTransactions(hashes: readonly string[]): Promise<readonly Read<bigint | null>[]>;
 }
 
 export function makeBlockReader(node: EvmNode, finality: Finality): BlockReader {
@@ -103,6 +108,14 @@ export function makeBlockReader(node: EvmNode, finality: Finality): BlockReader 
     async readBlocks(numbers) {
       const read = await onRightChain(async () => ({ ok: true, value: await readBlocks(numbers) }));
       return read.ok ? read.value : numbers.map(() => read);
+    },
+    async readBalances(block, holders) {
+      const read = await onRightChain(async () => ({ ok: true, value: await readBalances(node, block, holders) }));
+      return read.ok ? read.value : holders.map(() => read);
+    },
+    async findTransactions(hashes) {
+      const read = await onRightChain(async () => ({ ok: true, value: await findTransactions(node, hashes) }));
+      return read.ok ? read.value : hashes.map(() => read);
     },
   };
 }
