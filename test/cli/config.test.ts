@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { systemChance } from '../../src/kernel/ports.ts';
-import { encryptKey } from '../../src/rails/evm/keystore.ts';
+import { encryptKey } from '../../src/rails/keystore.ts';
 import { devAccounts } from '../../sim/anvil.ts';
 import { payonce, type Ran, type Settings } from './cli-scene.ts';
 

@@ -13,7 +13,8 @@ import type { EffectIntent, Plan, SealedEffect, Signed, VariantKind, VariantSpec
 import { systemChance, systemPorts } from '../../src/kernel/ports.ts';
 import { readAddress } from '../../src/rails/evm/address.ts';
 import { FeeCapReached, firstFees, nextSpec, originalSpec } from '../../src/rails/evm/fees.ts';
-import { decryptKey, isDevKey, makeDevSigner, openKeystore } from '../../src/rails/evm/keystore.ts';
+import { isDevKey, makeDevSigner, openKeystore } from '../../src/rails/evm/keystore.ts';
+import { decryptKey } from '../../src/rails/keystore.ts';
 import { identityOf, readExpect, readPayload, sealEffect } from '../../src/rails/evm/payload.ts';
 import { makeLocalSigner, signVariant, transactionOf } from '../../src/rails/evm/signer.ts';
 

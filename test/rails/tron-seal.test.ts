@@ -5,10 +5,14 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { TronWeb } from 'tronweb';
 import type { SealedEffect, VariantSpec } from '../../src/engine/rail.ts';
-import { amountFault, makeLocalSigner } from '../../src/rails/tron/index.ts';
+import { systemPorts } from '../../src/kernel/ports.ts';
+import { amountFault, canonicalAddress, makeLocalSigner, openKeystore } from '../../src/rails/tron/index.ts';
 import { readPayload } from '../../src/rails/tron/payload.ts';
 import {
   blockId,
@@ -128,6 +132,24 @@ test('a signer with another key is found out before anything is stored', async (
     const spec = await rail.specify?.(sealed, 'original');
     if (spec !== undefined) await rail.sign?.(sealed, spec);
   }, /no key for/);
+});
+
+test('a key in the keystore signs as tronweb would, and its address is known only once its file is there', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-tron-keys-'));
+  try {
+    const { chance } = systemPorts();
+    const store = await openKeystore(folder, 'phrase', chance, 1_024);
+    const address = await store.createAddress();
+    const again = await openKeystore(folder, 'phrase', chance, 1_024);
+    assert.deepEqual(again.signer.addresses(), [address]);
+    assert.equal(await again.signer.holds(address), true);
+    assert.equal(await again.signer.holds(OWNER), false);
+    const txId = 'ab'.repeat(32);
+    const signature = Buffer.from(await again.signer.sign(address, txId)).toString('hex');
+    assert.equal(canonicalAddress(tronWeb.utils.crypto.ecRecover(txId, signature)), address);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('amounts that the bytes cannot hold are refused: 2^63 sun, and what tronweb would round', () => {

@@ -9,7 +9,7 @@
  * Never: reads an answer to a broadcast as a yes or as a no, asks a node to build, sign or broadcast in one step, signs
  * a second variant (TRON has no nonce: both could be included), or retries. It holds no database handle.
  * Beside it: the deposit scanner reads whole blocks through `blocks`, on connections of its own.
- * Files: wire (HTTP), nodes (which chain, blocks), plan, afford, resources and wait, payload (the seal), signer and keys,
+ * Files: wire (HTTP), nodes (which chain, blocks), plan, afford, resources and wait, payload (the seal), signer and keystore,
  * send, answers (the table of broadcast answers), look, look-body, read, receipt, address, blocks, check.
  */
 import type { AssetRef, Capabilities, Rail, SealedEffect } from '../../engine/rail.ts';
@@ -33,6 +33,7 @@ import type { NodeConfig } from './wire.ts';
 export { type AddressFault, canonicalAddress, type ReadAddress, readAddress } from './address.ts';
 export type { BlockReader, ChainBlock, ChainTransaction } from './blocks.ts';
 export type { AssetCheck } from './check.ts';
+export { type Keystore, openKeystore } from './keystore.ts';
 export { amountFault } from './payload.ts';
 export { makeLocalSigner, type TronSigner } from './signer.ts';
 export type { WaitReason } from './wait.ts';

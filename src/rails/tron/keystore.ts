@@ -1,0 +1,35 @@
+/** The keystore as the TRON rail sees it: the same key files, addresses in base58. */
+import type { Chance } from '../../kernel/ports.ts';
+import { openKeyFiles } from '../keystore.ts';
+import { canonicalAddress, machineAddress } from './address.ts';
+import { makeLocalSigner, type TronSigner } from './signer.ts';
+
+export interface Keystore {
+  readonly signer: TronSigner;
+  /** Makes a key, writes its file, and only then tells the address in base58. */
+  createAddress(): Promise<string>;
+}
+
+/** Opens `folder` (`rails/keystore.ts`). */
+export async function openKeystore(
+  folder: string,
+  passphrase: string,
+  chance: Chance,
+  scryptN?: number,
+): Promise<Keystore> {
+  const files = await openKeyFiles(folder, passphrase, chance, scryptN);
+  const opened = new Map<string, TronSigner>();
+  return {
+    signer: {
+      addresses: () => files.addresses().map(canonicalAddress),
+      holds: (address) => files.holds(machineAddress(address)),
+      async sign(address, txId) {
+        const canonical = canonicalAddress(address);
+        const signer = opened.get(canonical) ?? makeLocalSigner([await files.keyOf(machineAddress(canonical))]);
+        opened.set(canonical, signer);
+        return signer.sign(canonical, txId);
+      },
+    },
+    createAddress: async () => canonicalAddress(await files.createAddress()),
+  };
+}
