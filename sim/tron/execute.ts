@@ -7,15 +7,8 @@
  */
 import type { Address } from './address.ts';
 import { isAddress, toBase58 } from './address.ts';
-import {
-  type InternalTransfer,
-  type Log,
-  moveSun,
-  type Program,
-  type Returned,
-  runProgram,
-  type VmResult,
-} from './programs.ts';
+import { type InternalTransfer, type Log, moveSun, type Returned, runProgram, type VmResult } from './programs.ts';
+import type { Program } from './program-kinds.ts';
 import { energyLeft, type NetBill, payBandwidth, payEnergy, type Prices, slotOf, SUN_PER_TRX } from './resources.ts';
 import { emptyAccount, type Layer, makeLayer } from './state.ts';
 import { type Contract, numberOf, ownerOf, textOf, type TronTransaction } from './transaction.ts';

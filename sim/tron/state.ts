@@ -5,7 +5,7 @@
  * Never does: change a value in place. A layer collects the writes of one transaction, one block or one node's pending.
  */
 import type { Address } from './address.ts';
-import type { Program } from './programs.ts';
+import type { Program } from './program-kinds.ts';
 
 export type Usage = { readonly used: bigint; readonly slot: number };
 

@@ -30,7 +30,8 @@ import {
 } from './faults.ts';
 import { type ForkOptions, makeNetwork } from './network.ts';
 import { defaultSettings, type NodeSettings, type TronNode } from './node.ts';
-import { BALANCE, BARRED, cellOf, PAUSED, PENALTY_PERCENT, type TokenProgram } from './programs.ts';
+import type { TokenProgram } from './program-kinds.ts';
+import { BALANCE, BARRED, cellOf, PAUSED, PENALTY_PERCENT } from './programs.ts';
 import { energyLeft, MAIN_NET_PRICES, type Prices, SLOT_MS, slotOf, sunForEnergy } from './resources.ts';
 import { makeWorld } from './state.ts';
 
