@@ -107,7 +107,8 @@ test('ten thousand deposit addresses are swept within the hour, by few calls eac
   const [started, startedAt, database] = [performance.now(), nowMs, world.ports.gate.counts().db];
   const cycles: Collected[] = [];
   let [made, finishedAt, cycleMs] = [0, 0, 0];
-  while (nowMs - startedAt < HOURS_MAX * 3_600_000) {
+  const isOn = (): boolean => nowMs - startedAt < HOURS_MAX * 3_600_000;
+  while (isOn()) {
     // The scheduler's question, as often as it comes round: whose turn it is, the database says.
     const before = performance.now();
     const cycle = await collectOnce(world.engine, CHAIN);
