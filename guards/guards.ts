@@ -7,6 +7,7 @@
  * To add one: write the test first, then an entry with the exact text of the guard (it must occur once in the file).
  */
 import { BANK } from './bank.ts';
+import { COLLECTED } from './collections.ts';
 import { ENGINE } from './engine.ts';
 import type { Guard } from './guard.ts';
 import { LEDGER } from './ledger.ts';
@@ -21,4 +22,4 @@ const LATER: Guard[] = [
   { name: 'leg remaining check', step: 4 },
 ];
 
-export const GUARDS: Guard[] = [...ENGINE, ...BANK, ...LEDGER, ...OUTSIDE, ...SCHEMA, ...LATER];
+export const GUARDS: Guard[] = [...ENGINE, ...BANK, ...LEDGER, ...OUTSIDE, ...SCHEMA, ...COLLECTED, ...LATER];
