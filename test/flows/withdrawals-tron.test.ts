@@ -8,7 +8,7 @@ import { createWithdrawals, type WithdrawalRequest } from '../../src/flows/withd
 import { readWithdrawal } from '../../src/flows/withdrawals/store.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { makeTronWorld, TOKENS_PER_WALLET, TRX, type TronWorld } from '../support/tron-world.ts';
-import { balanceOf } from '../support/world.ts';
+import { balanceOf, collectingLog } from '../support/world.ts';
 
 const AMOUNT = 1_000_000n;
 
@@ -278,6 +278,65 @@ test('what the plan sees: no TRX for fees, too few tokens, a call that reverts',
   await finish(one);
 });
 
+test('a contract as receiver: refused for TRX, told for tokens; a chain that does not solidify is waited for', async () => {
+  const coin = await makeTronWorld({ coin: true });
+  const refused = await pay(coin, { destination: coin.tron.deployPayer() });
+  await coin.pass();
+  assert.match((await effectsOf(coin, refused.id))[0]?.wait_reason ?? '', /^RECEIVER_IS_CONTRACT/);
+  await finish(coin);
+  const log = collectingLog();
+  const one = await makeTronWorld({ log });
+  const told = await pay(one, { destination: one.tron.deployPayer() });
+  await one.drain();
+  assert.equal(await statusOf(one, told.id), 'confirmed');
+  assert.ok(log.lines.some((line) => line.level === 'warn' && line.message.includes('receiver is a contract')));
+  one.tron.stallSolidity(true);
+  one.mine(60);
+  const waiting = await pay(one);
+  await one.pass();
+  assert.match((await effectsOf(one, waiting.id))[0]?.wait_reason ?? '', /^NODE_DOWN.*does not solidify/);
+  one.tron.stallSolidity(false);
+  await one.drain();
+  assert.equal(await statusOf(one, waiting.id), 'confirmed');
+  await finish(one);
+});
+
+const CODES = [
+  'SIGERROR',
+  'CONTRACT_VALIDATE_ERROR',
+  'CONTRACT_EXE_ERROR',
+  'BANDWITH_ERROR',
+  'DUP_TRANSACTION_ERROR',
+  'TAPOS_ERROR',
+  'TOO_BIG_TRANSACTION_ERROR',
+  'TRANSACTION_EXPIRATION_ERROR',
+  'SERVER_BUSY',
+  'NO_CONNECTION',
+  'NOT_ENOUGH_EFFECTIVE_CONNECTION',
+  'BLOCK_UNSOLIDIFIED',
+  'OTHER_ERROR',
+  'CODE_OF_A_NEWER_NODE',
+] as const;
+
+for (const kind of ['lie', 'refuse'] as const) {
+  const truth = kind === 'lie' ? 'it was taken all the same' : 'nothing was taken';
+  test(`whatever code a broadcast is answered with, and ${truth}, it is paid once (case G1, G10)`, async () => {
+    const one = await makeTronWorld({ sun: 5_000n * TRX });
+    const payees: string[] = [];
+    for (const code of CODES) {
+      one.tron.script({ on: 'broadcast', hitsMax: 1, fault: { kind, code } });
+      payees.push((await pay(one)).to);
+      await one.pass();
+    }
+    await rest();
+    await one.drain();
+    for (const to of payees) assert.deepEqual(await paidTo(one, to), [AMOUNT]);
+    const { rows } = await one.pool.query<{ tries: bigint }>('select count(*) as tries from payonce.effects');
+    assert.equal(Number(rows[0]?.tries), CODES.length, 'no code made a second try');
+    await finish(one);
+  });
+}
+
 test('TRX to an account that does not exist makes it, and its price is planned for', async () => {
   const one = await makeTronWorld({ coin: true, sun: 3n * TRX });
   const { id, to } = await pay(one, { destination: one.outsider({ exists: false }) });
@@ -291,7 +350,7 @@ test('TRX to an account that does not exist makes it, and its price is planned f
   await finish(one);
 });
 
-test('fifty payments of one amount to one payee are fifty transactions (inv E3)', async () => {
+test('fifty payments of one amount to one payee are fifty transactions (inv E1)', async () => {
   const one = await makeTronWorld({ sun: 5_000n * TRX });
   const to = one.outsider();
   for (let count = 0; count < 50; count += 1) await pay(one, { destination: to });

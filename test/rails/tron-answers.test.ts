@@ -51,7 +51,7 @@ const CASES: readonly (readonly [body: string, kind: SendKind, reach?: Reach, st
   ['{"result":tr', 'unreadable', 'partial_answer', 200],
 ];
 
-test('each answer to a broadcast has its meaning, and none is a yes or a no (case G1, G10, B1)', () => {
+test('each answer to a broadcast has its meaning, and none is a yes or a no (case G1, G10, B9)', () => {
   for (const [body, kind, reach = 'answer', status = 200] of CASES) {
     const reading = readSendAnswer({ reach, status, body }, TX);
     assert.equal(reading.kind, kind, `${reach} ${status} ${body}: ${reading.detail}`);

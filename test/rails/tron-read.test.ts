@@ -83,7 +83,7 @@ const WITNESSED: Body = {
   late: LATE,
 };
 
-test('a solid receipt with the transfer that was meant is success, though the contract answers false (req R9, case G3)', () => {
+test('a solid receipt with the transfer that was meant is success, though the contract answers false (case G3, H2)', () => {
   const seen = look(token, { solidInfo: info(token), solidTransaction: transaction(token) });
   assert.equal(seen.kind, 'final_success');
   assert.equal(seen.objectId, txIdOf(token));
@@ -107,7 +107,7 @@ test('a TRX transfer has no result in its receipt: contractRet decides, and with
   }
 });
 
-test('a call that failed in a solid block is a proven no, with the fee that it burned (case G2)', () => {
+test('a call that failed in a solid block is a proven no, with the fee that it burned (case E8)', () => {
   for (const word of ['REVERT', 'OUT_OF_ENERGY', 'OUT_OF_TIME', 'TRANSFER_FAILED', 'ILLEGAL_OPERATION']) {
     const failed = { receipt: { result: word }, result: 'FAILED', resMessage: '4f7574', log: [], fee: 30_000_000 };
     const seen = look(token, { solidInfo: info(token, failed), solidTransaction: transaction(token, word) });

@@ -107,7 +107,7 @@ test('a call carries its value and data, and its fee limit', () => {
   assert.ok(hex.endsWith('90018087a70e'), hex);
 });
 
-test('the seal is pure: the same effect and plan give the same bytes, another effect other ones (inv E3)', () => {
+test('the seal is pure: the same effect and plan give the same bytes, another effect other ones (inv E7)', () => {
   const first = sealOf(rail).seal;
   assert.deepEqual(sealOf(rail).seal, first);
   const identities = new Set<string>();

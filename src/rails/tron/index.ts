@@ -30,13 +30,12 @@ import { makeSend } from './send.ts';
 import { signSealed, specOf, type TronSigner } from './signer.ts';
 import type { NodeConfig } from './wire.ts';
 
-export { type AddressFault, canonicalAddress, type ReadAddress, readAddress } from './address.ts';
-export type { BlockReader, ChainBlock, ChainTransaction } from './blocks.ts';
+export { canonicalAddress, readAddress } from './address.ts';
+export type { BlockReader } from './blocks.ts';
 export type { AssetCheck } from './check.ts';
-export { type Keystore, openKeystore } from './keystore.ts';
+export { openKeystore } from './keystore.ts';
 export { amountFault } from './payload.ts';
 export { makeLocalSigner, type TronSigner } from './signer.ts';
-export type { WaitReason } from './wait.ts';
 export type { NodeConfig } from './wire.ts';
 
 /** What happens where an account is short of energy and nobody supplies any. */
