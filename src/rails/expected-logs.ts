@@ -8,7 +8,7 @@ export const TRANSFER_TOPIC = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11
 
 export interface ExpectedLog {
   readonly address: string;
-  /** `null`: any. */
+  /** `null` stands for every word. */
   readonly topics: readonly (string | null)[];
   readonly data: string | null;
   readonly minimumWord: number | null;

@@ -74,7 +74,7 @@ export function bodyOf(intent: EffectIntent): Body {
   return { kind: 'call', to: canonicalAddress(intent.asset.contract), value: 0n, data };
 }
 
-/** An amount that the bytes cannot hold, in words, or `null`. */
+/** An amount that the bytes cannot hold, in words, or `null`. `contract` `null`: sun. */
 export function amountFault(contract: string | null, amount: bigint): string | null {
   if (contract === null && amount > SUN_MAX) return `more than ${SUN_MAX} sun do not fit into one transfer: split it`;
   if (amount >= 2n ** 256n) return 'more than a token can hold';
@@ -116,9 +116,9 @@ function contractJson(from: string, body: Body): Json {
 }
 
 /** tronweb writes 64-bit figures from JavaScript numbers; what is not exact there is not written. */
-function toSun(amount: bigint): number {
+export function toSun(amount: bigint): number {
   assert(amount >= 0n && amount <= SUN_MAX, 'an amount of sun that tronweb would round');
-  return Number(amount);
+  return Number(amount); // words: asserted to be exact, and only for tronweb and a node's JSON
 }
 
 export function txIdOf(raw: Uint8Array): string {

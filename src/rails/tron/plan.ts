@@ -10,7 +10,7 @@ import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.t
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
 import { UNSOLID_BLOCKS_MAX } from './limits.ts';
 import { readHeader, type Header, type Read, type TronNode } from './nodes.ts';
-import { amountFault, type Body, bodyOf } from './payload.ts';
+import { amountFault, type Body, bodyOf, toSun } from './payload.ts';
 import { judgeEffect, Budget, type PlanConfig, type Scene } from './afford.ts';
 import { readPrices } from './resources.ts';
 import type { Line, TronResult } from './wire.ts';
@@ -79,7 +79,7 @@ async function planOn(
   const budget = new Budget(config.coinAssetId, context);
   const verdicts: PlanVerdict[] = [];
   for (const effect of effects) {
-    const fault = amountFault(effect.asset.contract, effect.amount);
+    const fault = amountFault(effect.asset.contract, effect.amount) ?? amountFault(null, bodyOf(effect).value);
     if (fault !== null) verdicts.push(wait('AMOUNT_TOO_LARGE', fault));
     else if (!(await config.holdsKey(effect.signer))) {
       verdicts.push(wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`));
@@ -138,5 +138,5 @@ function callOf(owner: string, effect: EffectIntent, body: Body) {
   if (effect.call === null) {
     return { ...target, function_selector: 'transfer(address,uint256)', parameter: body.data.slice(10) };
   }
-  return { ...target, data: body.data.slice(2), ...(body.value === 0n ? {} : { call_value: Number(body.value) }) };
+  return { ...target, data: body.data.slice(2), ...(body.value === 0n ? {} : { call_value: toSun(body.value) }) };
 }
