@@ -53,6 +53,7 @@ test('a durable PostgreSQL is found right in every point, and nothing of the exa
       ['scans', 'ok'],
       ['alerts', 'ok'],
       ['long stays', 'ok'],
+      ['wallets', 'ok'],
       ['in flight', 'ok'],
     ],
   );

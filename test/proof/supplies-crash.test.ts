@@ -112,14 +112,13 @@ test('a worker killed at each step between renting and sealing: each payment is 
     for (const [index, [name, cut]] of POINTS.entries()) {
       ids.push(await scene.pay(world.wallets[index] ?? ''));
       const killed = supplyWorker(scene.place, cut);
-      let gone: string | null | undefined;
-      void killed.gone.then((signal) => (gone = signal));
-      for (let round = 0; gone === undefined && round < 400; round += 1) {
+      for (let round = 0; killed.process.signalCode === null && round < 400; round += 1) {
         world.mine(1);
         await makeDue(world);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
-      assert.equal(gone, 'SIGKILL', `${name}: it did not die there`);
+      if (killed.process.signalCode === null) killed.process.kill('SIGTERM');
+      assert.equal(await killed.gone, 'SIGKILL', `${name}: it did not die there`);
       await scene.drain();
       assert.equal(market.books.orders().length, ids.length, `${name}: one order for one payment`);
     }
