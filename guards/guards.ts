@@ -7,6 +7,7 @@
  * To add one: write the test first, then an entry with the exact text of the guard (it must occur once in the file).
  */
 import { BANK } from './bank.ts';
+import { COMPARED } from './chains.ts';
 import { COLLECTED } from './collections.ts';
 import { ENGINE } from './engine.ts';
 import type { Guard } from './guard.ts';
@@ -22,4 +23,4 @@ const LATER: Guard[] = [
   { name: 'leg remaining check', step: 4 },
 ];
 
-export const GUARDS: Guard[] = [...ENGINE, ...BANK, ...LEDGER, ...OUTSIDE, ...SCHEMA, ...COLLECTED, ...LATER];
+export const GUARDS: Guard[] = [...ENGINE, ...BANK, ...LEDGER, ...OUTSIDE, ...SCHEMA, ...COLLECTED, ...COMPARED, ...LATER];
