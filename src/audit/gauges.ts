@@ -20,7 +20,7 @@ export const GAUGES = {
   effects_sealed: 'Effects sealed and not ended, per rail',
   effects_sealed_oldest_seconds: 'Time since the oldest open seal, per rail',
   effects_in_doubt:
-    'Sealed, without testimony, not included, and the last answer unreadable or the lease run out, per rail',
+    'Sealed, without testimony, not included, and the last answer unreadable, the lease run out, or held back by the rail, per rail',
   effects_contradicted: 'Released effects that moved money after all and are not closed, per rail',
   effects_staying: 'Effects that stay in one state for too long, as told, per rail',
   rails_stopped: 'Rails on which nothing new is sealed',
@@ -47,7 +47,7 @@ const LOAD = `with moment as materialized (
          count(*) filter (where e.state = 'SEALED') as sealed,
          min(e.sealed_at) filter (where e.state = 'SEALED') as sealed_since,
          count(*) filter (where e.state = 'SEALED' and e.testimonies = 0 and e.included_at is null
-           and (e.last_unreadable or e.lease_until < m.now)) as in_doubt
+           and (e.last_unreadable or e.wait_reason like 'WITHHELD: %' or e.lease_until < m.now)) as in_doubt
   from moment m, (
     select * from payonce.effects where state = 'PENDING'
     union all
@@ -76,7 +76,8 @@ select 'effects_contradicted', jsonb_build_object('rail', r.name),
 from payonce.rails r
 union all
 select 'effects_staying', jsonb_build_object('rail', r.name),
-       (select count(*) from payonce.alerts a join payonce.effects x on a.key = 'effect:' || x.id
+       (select count(*) from payonce.alerts a
+        join payonce.effects x on x.id = case when a.key ~ '^effect:[0-9]{1,18}$' then substr(a.key, 8)::bigint end
         where a.kind = 'long_stay' and a.cleared_at is null and x.ended_at is null and x.rail = r.name)
 from payonce.rails r
 union all

@@ -14,7 +14,7 @@ export interface Undecided {
   readonly count: number;
   readonly amount: string;
   readonly oldest_seconds: bigint;
-  /** Without testimony, not seen included, and the last answer unreadable or the lease run out. */
+  /** Without testimony, not seen included, and the last answer unreadable, the lease run out, or held back by the rail. */
   readonly in_doubt: { readonly count: number; readonly amount: string; readonly oldest_seconds: bigint | null };
   /** A person has been asked. */
   readonly with_case: number;
@@ -23,7 +23,7 @@ export interface Undecided {
 // The measure of doubt is that of `gauges.ts`. One index look-up per open effect: it follows what is open.
 const LOAD = `with open as (
   select e.*,
-         e.testimonies = 0 and e.included_at is null and (e.last_unreadable or e.lease_until < payonce.now()) as doubtful,
+         e.testimonies = 0 and e.included_at is null and (e.last_unreadable or e.wait_reason like 'WITHHELD: %' or e.lease_until < payonce.now()) as doubtful,
          exists (select 1 from payonce.cases k where k.effect_id = e.id and k.closed_at is null) as has_case
   from payonce.effects e
   where e.state = 'SEALED'

@@ -32,6 +32,7 @@ import {
 } from './store.ts';
 import { surveySigners } from './survey.ts';
 import { giveBackWaiting } from './wait.ts';
+import { tellWithheld, withheldReason } from './withheld.ts';
 import { loadVariants } from './evidence-store.ts';
 
 export interface Advanced {
@@ -189,6 +190,13 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
   const resting = effects.filter((effect) => recorded.get(effect.id)?.leased === true && effect.state !== 'SEALED');
   const steps = open.map((one) => ({ ...one, step: nextStep(rail, one.effect, one.sealed, one.result) }));
   const idle = steps.filter((one) => one.step === 'rest');
+  const lookedAt = new Map(effects.map((effect, index) => [effect.id, looked[index] ?? []]));
+  const held = new Map(
+    idle.map(({ effect, sealed: one, result }) => [
+      effect.id,
+      withheldReason(rail, one, lookedAt.get(effect.id) ?? [], result.named),
+    ]),
+  );
   await deps.pool.tx('give back', async (tx) => {
     // A look was had; what may not be sent again will not be asked later either: the person is told so now.
     await endWishes(
@@ -201,10 +209,11 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
         id: effect.id,
         token: effect.leaseToken,
         waitMs: restMs(rail, effect),
-        reason: null,
+        reason: held.get(effect.id) ?? null,
         counts: false,
       })),
     );
+    await tellWithheld(tx, deps, rail, [...held.values()]);
   });
   await sendAgain(
     deps,

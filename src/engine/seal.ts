@@ -39,7 +39,7 @@ where rail = $1
   and state = 'SEALED'
   and testimonies = 0
   and included_at is null
-  and (last_unreadable or (lease_until is not null and lease_until < payonce.now()))
+  and (last_unreadable or wait_reason like 'WITHHELD: %' or (lease_until is not null and lease_until < payonce.now()))
 group by partner_id, asset_id`;
 
 const LOCK_SIGNERS = `select address, next_nonce

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { type DoctorOptions, type DoctorReport, runDoctor, stopOnRefusal } from '../audit/doctor.ts';
 import type { Finding } from '../audit/finding.ts';
+import { countWithheld } from '../engine/withheld.ts';
 import { schemaFits } from '../db/migrate.ts';
 import { makePool } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
@@ -42,7 +43,7 @@ export async function examine(config: Config, url: string, log: Log): Promise<Do
       // Beside `payonce up` the chains are not in our configuration: what is in flight on them is its business.
       works: app === null || (app.engine.rails.size === 0 && !config.production) ? null : worksOf(app),
       rails: app === null ? [] : railsOf(app),
-      before: [...before, ...banksOf(app)],
+      before: [...before, ...banksOf(app), ...(await withheldOf(app))],
     });
   } finally {
     await app?.close();
@@ -59,7 +60,7 @@ export async function examineApp(app: App): Promise<DoctorReport> {
     developmentKeys: await developmentWallets(app.config, app.pool.url),
     works: worksOf(app),
     rails: railsOf(app),
-    before: banksOf(app),
+    before: [...banksOf(app), ...(await withheldOf(app))],
   });
   const stopped = await stopOnRefusal(app.pool, report, app.log);
   for (const finding of report.findings) {
@@ -70,6 +71,18 @@ export async function examineApp(app: App): Promise<DoctorReport> {
 
 function banksOf(app: App | null): Finding[] {
   return (app?.banks ?? []).map((bank) => examineBank(bank, app?.config.production === true));
+}
+
+/** What an earlier configuration has sealed and this one neither sends nor, at another address, finds. */
+async function withheldOf(app: App | null): Promise<Finding[]> {
+  if (app === null) return [];
+  const all = await countWithheld(app.pool, app.engine.rails.values());
+  return all.map(({ rail, count, first, why }) => ({
+    name: 'withheld',
+    level: 'warn',
+    found: `${rail} holds back ${count} payments under way (first: effect ${first}): ${why}`,
+    hint: 'Configure what they were sealed for until they have ended, then change it.',
+  }));
 }
 
 function railsOf(app: App): DoctorOptions['rails'] {

@@ -11,6 +11,7 @@ import type { EngineDeps } from '../engine/deps.ts';
 import { watchReleasedOnce } from '../engine/look.ts';
 import { reopenOnce } from '../engine/reopen.ts';
 import { recheckSettledOnce } from '../engine/vanished.ts';
+import { watchWithheld } from '../engine/withheld.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Clock } from '../kernel/ports.ts';
@@ -81,6 +82,7 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
         for (const rail of engine.rails.values()) {
           start(`long stays ${rail.name}`, LONG_STAY_EVERY_MS, async () => {
             await watchLongStays(engine, rail);
+            await watchWithheld(engine, rail);
             return false;
           });
         }

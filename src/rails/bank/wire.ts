@@ -33,12 +33,13 @@ export interface WireParts {
 
 /** Why the sealed request must not leave from here, or `null`. Pure. */
 export function withholdReason(profile: Profile, scope: Scope, request: SealedRequest): string | null {
-  const differs = (what: string, sealed: string, now: string): string =>
-    `sealed for ${what} ${sealed}, configured is ${now}: to the provider the key would be a new one. Configure the sealed one again, or decide by what looks show.`;
-  if (request.baseUrl !== scope.baseUrl) return differs('base URL', request.baseUrl, scope.baseUrl);
-  if (request.account !== scope.account) return differs('account', request.account, scope.account);
+  const differs = (what: string, sealed: string, now: string, looks: string): string =>
+    `sealed for ${what} ${sealed}, configured is ${now}: to the provider the key would be a new one. Configure the sealed one again${looks}.`;
+  const unseen = '; until then it is neither sent nor looked at';
+  if (request.baseUrl !== scope.baseUrl) return differs('base URL', request.baseUrl, scope.baseUrl, unseen);
+  if (request.account !== scope.account) return differs('account', request.account, scope.account, unseen);
   if (request.credentialId !== scope.credentialId && (profile.key === null || profile.scope.includes('credential')))
-    return differs('credential', request.credentialId, scope.credentialId);
+    return differs('credential', request.credentialId, scope.credentialId, ', or decide by what looks show');
   return null;
 }
 
