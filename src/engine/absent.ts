@@ -12,6 +12,7 @@
 import { PayonceError } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { EngineDeps } from './deps.ts';
+import { lookWithHints } from './hints.ts';
 import { loadVariants } from './evidence-store.ts';
 import type { Found, Pass } from './judge.ts';
 import { leaseMsOf, sendWindowMs } from './lease.ts';
@@ -102,7 +103,7 @@ async function askOnce(deps: EngineDeps, opened: Opened, started: number): Promi
     const sends = [{ sealed, signed: sealed.variants.at(-1) ?? null, sendNumber }];
     return [...(await sendAll(deps, rail, sends, started + sendWindowMs(deps, rail))).values()];
   }
-  const [looked = []] = await rail.look([sealed]);
+  const [looked = []] = await lookWithHints(deps, rail, [sealed]);
   return looked.map((answer) => ({
     answer,
     observation: readSafely(deps, rail, answer, sealed),

@@ -10,6 +10,7 @@ import type { Pool, Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import type { EngineDeps } from './deps.ts';
+import { lookWithHints } from './hints.ts';
 import { leaseMsOf, sendWindowMs } from './lease.ts';
 import type { PlanWait, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
@@ -162,7 +163,7 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
     effects.map((effect) => effect.id),
   );
   const sealed = effects.map((effect) => toSealed(effect, variants.get(effect.id) ?? []));
-  const looked = await rail.look(sealed);
+  const looked = await lookWithHints(deps, rail, sealed);
   const recorded = await record(
     deps,
     rail,

@@ -5,6 +5,7 @@
  */
 import type { Query } from '../db/pool.ts';
 import type { EngineDeps } from './deps.ts';
+import { lookWithHints } from './hints.ts';
 import type { Rail } from './rail.ts';
 import { record } from './record.ts';
 import { readSafely, toSealed } from './sealed.ts';
@@ -68,7 +69,7 @@ export async function lookAt(deps: EngineDeps, rail: Rail, effects: readonly Eff
     looked.map((effect) => effect.id),
   );
   const sealed = looked.map((effect) => toSealed(effect, variants.get(effect.id) ?? []));
-  const answers = await rail.look(sealed);
+  const answers = await lookWithHints(deps, rail, sealed);
   await record(
     deps,
     rail,

@@ -194,6 +194,8 @@ export interface SealedEffect extends EffectIntent {
   readonly sealedAt: Date;
   /** The rail's object that testimony named, so that a look can ask for it by its id. */
   readonly acceptedObject?: string | null;
+  /** Objects that refusals pointed at, the latest first, while none is accepted: a look asks for them too. */
+  readonly objectHints?: readonly string[];
 }
 
 /** How far a request got (libraries.md): the difference between "never left" and "unknown". `withheld`: the rail itself
@@ -293,6 +295,8 @@ export interface Observation {
   /** `came_back`: all returns that the object shows. `object_failed`: what has come back if it was paid before (a provider
    *  whose success may still turn into a failure). */
   readonly returned?: readonly Returned[];
+  /** An object that a refusal points at, perhaps another's: a look asks for it, and what that shows under our identity counts. */
+  readonly objectHint?: string;
   /** `key_taken` only: two objects that have not failed stand under our identity. */
   readonly doubled?: true;
   /** Batches: each line of the intent, in order. */

@@ -200,7 +200,17 @@ test('409 has a meaning per provider, and none by itself (rails.md §0.1, case B
     status: 409,
     body: errorOf(increase, 'idempotency_key_already_used_error'),
   });
-  assert.equal(taken.objectId, 'ach_transfer_1');
+  assert.deepEqual([taken.objectId, taken.objectHint], [null, 'ach_transfer_1'], 'a place to look, and no more');
+});
+
+test('words without a code refuse nothing, and may still say that a request is being worked on (req T12)', () => {
+  const generic = profileOf('generic');
+  const read = (status: number, title: string) =>
+    readSend(generic, sealFor(generic), { status, body: { type: 'about:blank', title, status } });
+  for (const title of ['Invalid Request', 'Validation Error', 'Invalid Account', 'Insufficient Funds'])
+    assert.equal(read(422, title).kind, 'unreadable', title);
+  assert.equal(read(409, 'A request is outstanding for this Idempotency-Key').kind, 'in_progress');
+  assert.equal(read(422, 'Idempotency-Key is already used').kind, 'key_taken');
 });
 
 test('a refusal carries what the profile says of it: balance is never final, at once or stored without the mark', () => {
@@ -346,6 +356,12 @@ test('a look that finds nothing is not found only where everything was read, by 
   assert.equal(look({ status: 200, body: { data: [] } }, { look: 'by_key' }), 'not_found');
   assert.equal(look({ status: 404, body: { code: 'not_found' } }, { look: 'by_key' }), 'not_found');
   assert.equal(look({ status: 404, body: 'no such route' }, { look: 'by_key' }), 'unreadable');
+  // A framework's own answer where the route is gone: words and no code.
+  const gone = { title: 'Not Found', status: 404, detail: 'No static resource v1/transfers.' };
+  for (const body of [gone, { ...gone, type: 'about:blank' }, { ...gone, title: 'transfer not found' }])
+    assert.equal(look({ status: 404, body }, { look: 'by_key' }), 'unreadable', JSON.stringify(body));
+  const own = { type: 'https://bank.invalid/problems/not-found', title: 'There is none' };
+  assert.equal(look({ status: 404, body: own }, { look: 'by_key' }), 'not_found');
   assert.equal(look({ status: 200, body: { data: [] } }, { look: 'by_key', whole: false }), 'unreadable');
   assert.equal(look({ status: 200, body: { data: [] } }, { look: 'by_key', credential: 'cred_2' }), 'unreadable');
   assert.equal(
@@ -355,7 +371,7 @@ test('a look that finds nothing is not found only where everything was read, by 
   assert.equal(look({ status: 200, body: { data: [other] } }, { look: 'by_key' }), 'unreadable');
   assert.equal(look({ status: 200, body: { data: [other] } }, { look: 'by_reference' }), 'not_found');
   assert.equal(look({ status: 200, body: { data: [other, ours] } }, { look: 'by_reference' }), 'final_success');
-  assert.equal(look({ status: 200, body: { data: [ours, ours] } }, { look: 'by_reference' }), 'key_taken');
+  assert.equal(look({ status: 200, body: { data: [ours, ours] } }, { look: 'by_reference' }), 'final_success');
   assert.equal(
     look(
       [
@@ -443,6 +459,31 @@ test('a batch tells each line’s own truth, and its SUCCESS says nothing about 
   ]);
   assert.equal(look('SUCCESS', [item(0, 'SUCCESS')]).kind, 'key_taken', 'lines are missing');
   assert.equal(look('DENIED', []).kind, 'object_failed');
+  // A batch that is called failed beside a line that is not is a person's: each line keeps its own truth.
+  for (const header of ['DENIED', 'CANCELED']) {
+    assert.deepEqual(outcomes(header, [item(0, 'SUCCESS'), item(1, 'FAILED'), item(2, 'UNCLAIMED')]), [
+      'key_taken',
+      'paid',
+      'not_paid',
+      'open',
+    ]);
+    for (const state of ['SUCCESS', 'PENDING', 'RETURNED', 'BRAND_NEW']) {
+      const read = look(header, [item(0, 'FAILED'), item(1, 'FAILED'), item(2, state)]);
+      assert.equal(read.kind, 'key_taken', `${header}, ${state}`);
+      assert.equal(read.returned, undefined);
+    }
+    assert.equal(look(header, [item(0, 'FAILED'), item(1, 'FAILED')]).kind, 'key_taken', 'a line is missing');
+    assert.equal(look(header, [item(0, 'FAILED'), item(1, 'FAILED'), item(2, 'FAILED')]).kind, 'object_failed');
+    const page = (items: Json): Told => ({ status: 200, body: objectOf(paypal, sealed, header, { items }) });
+    for (const [pages, whole] of [
+      [[page([item(0, 'FAILED')])], false],
+      [[page([item(0, 'FAILED')]), page([])], true],
+      [[page([])], false],
+    ] as const) {
+      const answer = answerTo(pages, { look: 'by_object', objectId: 'BATCH1', whole });
+      assert.equal(readBankAnswer(paypal, answer, sealed).kind, 'key_taken', 'not all lines are shown');
+    }
+  }
   assert.equal(look('NEW_STATE', []).kind, 'unreadable');
   const sent = readSend(paypal, sealed, { status: 201, body: objectOf(paypal, sealed, 'PENDING') });
   assert.deepEqual([sent.kind, sent.objectId], ['key_taken', 'BATCH1'], 'nothing to compare yet: looked up by its id');
@@ -459,7 +500,9 @@ test('a used batch id with its link is testimony, without it the advice to take 
     { ...used, links: [link] },
     { ...used, details: [{ issue: 'exists', link: [link] }] },
   ]) {
-    assert.deepEqual([read(body).kind, read(body).objectId], ['key_taken', 'BATCH0']);
+    const { kind, objectId, objectHint } = read(body);
+    // The link may be another's: it becomes ours when a look shows our key under it.
+    assert.deepEqual([kind, objectId, objectHint], ['key_taken', null, 'BATCH0']);
   }
   const invalid = read({
     name: 'VALIDATION_ERROR',
@@ -468,26 +511,6 @@ test('a used batch id with its link is testimony, without it the advice to take 
   });
   assert.equal(invalid.kind, 'refused');
   assert.equal(invalid.refusal?.atOnce, true);
-});
-
-test('two living transfers under our key are a double, and one beside a failed one is not', () => {
-  for (const [name, list] of [
-    ['generic', (items: Json[]): Json => ({ data: items })],
-    ['unkeyed', (items: Json[]): Json => ({ transfers: items })],
-  ] as const) {
-    const profile = profileOf(name);
-    const sealed = sealFor(profile);
-    const id = name === 'generic' ? 'id' : 'transferId';
-    const paid = Object.entries(profile.states).find(([, meaning]) => meaning === 'paid')?.[0] ?? '';
-    const failed = Object.entries(profile.states).find(([, meaning]) => meaning === 'failed')?.[0] ?? '';
-    for (const other of [paid, failed]) {
-      const items = [objectOf(profile, sealed, paid), objectOf(profile, sealed, other, { [id]: 'another' })];
-      const answer = answerTo({ status: 200, body: list(items) }, { look: 'by_reference' });
-      const read = readBankAnswer(profile, answer, sealed);
-      assert.equal(read.kind, 'key_taken');
-      assert.equal(read.doubled, other === paid ? true : undefined, `${name} ${other}`);
-    }
-  }
 });
 
 test('an answer too long to be kept whole reads as unreadable, never as less than it was', () => {

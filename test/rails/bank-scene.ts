@@ -3,7 +3,7 @@
  * stores them. The bodies are written from the providers' documents (rails.md §1), with our key and amounts put in.
  */
 import type { Answer, BankPayee, EffectIntent, Json, Observation, SealedEffect } from '../../src/engine/rail.ts';
-import { writeAnswer } from '../../src/rails/bank/answer-body.ts';
+import { type AnswerBody, writeAnswer } from '../../src/rails/bank/answer-body.ts';
 import type { LookUp, Profile } from '../../src/rails/bank/profile.ts';
 import { readBankAnswer } from '../../src/rails/bank/read.ts';
 import { readExpect, type Scope, sealTransfer } from '../../src/rails/bank/seal.ts';
@@ -77,7 +77,13 @@ export interface Told {
 
 export function answerTo(
   told: Told | readonly Told[],
-  about: { look?: LookUp['name']; objectId?: string; whole?: boolean; credential?: string } = {},
+  about: {
+    look?: LookUp['name'];
+    objectId?: string;
+    whole?: boolean;
+    credential?: string;
+    beside?: AnswerBody['beside'];
+  } = {},
 ): Answer {
   const pages = 'status' in told ? [told] : told;
   return {
@@ -92,6 +98,7 @@ export function answerTo(
       objectId: about.objectId ?? null,
       credential: about.credential ?? SCOPE.credentialId,
       whole: about.whole ?? true,
+      beside: about.beside ?? [],
       pages: pages.map((page) => ({
         status: page.status,
         headers: page.headers ?? {},

@@ -2,6 +2,7 @@
  * The one JSON text in which an answer is kept: each page with its status, the headers that say something (a replay mark, an
  * echoed key), and the body as received. So a stored answer can be read again years later, without the wire.
  */
+import type { Json } from '../../engine/rail.ts';
 import { ANSWER_BYTES_MAX } from '../../kernel/limits.ts';
 import { field, isArray, isObject, parseJson, textOf } from '../json.ts';
 import type { LookUp } from './profile.ts';
@@ -18,6 +19,12 @@ export interface Page {
   readonly cut: boolean;
 }
 
+/** An object under our key, as far as it matters beside another. */
+export interface Shown {
+  readonly id: string | null;
+  readonly state: string | null;
+}
+
 export interface AnswerBody {
   /** `null`: the answer to a send. */
   readonly look: LookUp['name'] | null;
@@ -28,6 +35,8 @@ export interface AnswerBody {
   readonly pages: readonly Page[];
   /** `false`: more pages than were read, or a page that does not tell whether there are more. */
   readonly whole: boolean;
+  /** What the other answers of the same look show under our key, each id once: one answer alone may show the wrong one. */
+  readonly beside: readonly Shown[];
 }
 
 export function keptHeaders(
@@ -79,5 +88,12 @@ export function readAnswerBody(text: string): AnswerBody | null {
     credential: textOf(field(value, 'credential')) ?? '',
     pages: read,
     whole: field(value, 'whole') === true,
+    beside: shownIn(field(value, 'beside')),
   };
+}
+
+/** Answers that were stored before a look noted it have none. */
+function shownIn(value: Json | undefined): readonly Shown[] {
+  if (!isArray(value)) return [];
+  return value.map((one) => ({ id: textOf(field(one, 'id')), state: textOf(field(one, 'state')) }));
 }

@@ -1,6 +1,7 @@
 /** A batch's lines: each has its own truth, whatever the batch as a whole is called (I2, I7). Pure. */
 import type { LineTruth, ObservationKind, Returned } from '../../engine/rail.ts';
 import { unitsIn } from './echo.ts';
+import { reasonText } from './foreign-text.ts';
 import type { Profile, ProviderLine } from './profile.ts';
 import type { Expect } from './seal.ts';
 
@@ -15,7 +16,7 @@ export function lineTruths(profile: Profile, expect: Expect, lines: readonly Pro
       ref: wanted.ref,
       outcome,
       objectId: line.id,
-      detail,
+      detail: reasonText(detail) ?? '',
     });
     if (second !== undefined) return says('unknown', 'two lines carry our name');
     if (unitsIn(line.amount, expect.decimals) !== wanted.amount)

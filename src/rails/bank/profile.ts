@@ -93,8 +93,11 @@ export interface ProviderLine {
 
 export interface ProviderError {
   readonly code: string;
+  /** The code was made of words for people, where the body has none of its own: a framework writes such bodies too, so
+   *  nothing is absent and nothing refused by it. */
+  readonly inWords?: true;
   readonly message: string;
-  /** The object that stands under our key, where the refusal names it. */
+  /** The object that stands under our key, where the refusal names it: a place to look, and no more until it was seen there. */
   readonly objectId: string | null;
   /** The key or reference that the refusal echoes. */
   readonly key: string | null;

@@ -8,8 +8,9 @@
  */
 import type { Answer, Json, Observation, ObservationKind, Returned, SealedEffect } from '../../engine/rail.ts';
 import { excerpt, isObject, parseLossless } from '../json.ts';
-import { type AnswerBody, type Page, readAnswerBody } from './answer-body.ts';
+import { type AnswerBody, type Page, readAnswerBody, type Shown } from './answer-body.ts';
 import { matchObject, unitsIn } from './echo.ts';
+import { idText, reasonText, toldText } from './foreign-text.ts';
 import { batchKind, linesBack, lineTruths } from './lines.ts';
 import {
   type CodeRow,
@@ -19,8 +20,10 @@ import {
   type ProviderError,
   type ProviderObject,
   type ProviderReturn,
+  type StateMeaning,
 } from './profile.ts';
 import { type Expect, readExpect, readRequest } from './seal.ts';
+import { listedTwice, namesOf, ownObjects, type UnderKey, underKey } from './under-key.ts';
 
 /** Answers of a door-keeper or a gateway, whatever the body says: they come before the key is looked at. */
 const DOOR = new Set([401, 403, 407, 408, 413, 415, 429, 502, 503, 504]);
@@ -60,7 +63,7 @@ function readAny(profile: Profile, answer: Answer, sealed: SealedEffect): Told {
 }
 
 function says(kind: ObservationKind, detail: string, rest: Partial<Told> = {}): Told {
-  return { kind, detail, objectId: null, ...rest };
+  return { kind, detail: toldText(detail), objectId: null, ...rest };
 }
 
 // --- what is common to sends and looks
@@ -83,10 +86,21 @@ function open(scene: Scene, page: Page): Opened {
   if (page.status >= 200 && page.status <= 299) {
     const objects = profile.objects(json);
     if (objects === null) return told('unreadable', `${where}, not a transfer: ${excerpt(page.body)}`);
-    return { opened: 'objects', objects };
+    return { opened: 'objects', objects: objects.map(cleaned) };
   }
   if (page.status < 400) return told('unreadable', `${where}: redirects are not followed`);
   return openError(scene, page, json);
+}
+
+/** Its ids as far as they can be stored and asked by, its words as they may be told. */
+function cleaned(object: ProviderObject): ProviderObject {
+  return {
+    ...object,
+    id: idText(object.id),
+    reason: reasonText(object.reason),
+    returns: object.returns.map((one) => ({ ...one, reason: reasonText(one.reason) })),
+    lines: object.lines?.map((line) => ({ ...line, id: idText(line.id) })) ?? null,
+  };
 }
 
 function openError({ profile, expect, answer }: Scene, page: Page, json: Json): Opened {
@@ -127,16 +141,11 @@ function readSend(scene: Scene): Told {
   const opened = open(scene, page);
   if (opened.opened === 'told') return opened.told;
   if (opened.opened === 'error') return readRefusal(scene, page, opened.error);
-  const [object, second] = mine(scene, opened.objects) ?? opened.objects;
+  const own = ownObjects(scene.expect.key, opened.objects);
+  const [object, second] = own.length > 0 ? own : opened.objects;
   if (object === undefined) return says('unreadable', 'a success without a transfer in it');
   if (second !== undefined) return says('unreadable', 'a success with more than one transfer in it');
-  return judge(scene, object);
-}
-
-/** The objects that carry our key or reference, or `null` where none does. */
-function mine({ expect }: Scene, objects: readonly ProviderObject[]): readonly ProviderObject[] | null {
-  const found = objects.filter((object) => object.key === expect.key || object.reference === expect.key);
-  return found.length === 0 ? null : found;
+  return judge(scene, object, object.lines === null ? 'none' : 'all');
 }
 
 /** The row for a status and a code; a code of its own goes before `*`. */
@@ -146,12 +155,14 @@ export function rowOf(profile: Profile, status: number, code: string): CodeRow |
 }
 
 function readRefusal({ profile }: Scene, page: Page, error: ProviderError): Told {
-  const what = `HTTP ${page.status} ${error.code}: ${excerpt(error.message)}`;
+  const what = `HTTP ${page.status} ${excerpt(error.code)}: ${excerpt(error.message)}`;
+  // What a refusal points at may be another's: only a look that shows our key under it makes it ours.
+  const hint = hintOf(error);
   const row = rowOf(profile, page.status, error.code);
-  if (row === undefined)
-    return says('unreadable', `${what} (no such code in the profile)`, { objectId: error.objectId });
+  if (row === undefined) return says('unreadable', `${what} (no such code in the profile)`, hint);
   const { means } = row;
-  if (means.reads !== 'refused') return says(means.reads, `${what}: ${means.why}`, { objectId: error.objectId });
+  if (means.reads !== 'refused') return says(means.reads, `${what}: ${means.why}`, hint);
+  if (error.inWords === true) return says('unreadable', `${what} (words, and no code)`);
   // A failing server's refusal is no refusal: it may have executed, and may be rolled forward (rails.md §1.3).
   if (page.status >= 500) return says('unreadable', what);
   const mark = profile.replayMark;
@@ -164,6 +175,11 @@ function readRefusal({ profile }: Scene, page: Page, error: ProviderError): Told
       atOnce: means.atOnce !== undefined,
     },
   });
+}
+
+function hintOf(error: ProviderError): Pick<Told, 'objectHint'> {
+  const id = idText(error.objectId);
+  return id === null ? {} : { objectHint: id };
 }
 
 // --- looks
@@ -180,24 +196,9 @@ function readLook(scene: Scene): Told {
     if (opened.opened === 'error') return readLookError(scene, page, opened.error);
     objects.push(...opened.objects);
   }
-  if (lookUp.name === 'by_object') {
-    const object = joined(objects, body.whole);
-    if (object === null || object.id !== body.objectId)
-      return says('unreadable', `asked for ${body.objectId ?? ''}, got something else`);
-    return judge(scene, object);
-  }
-  const own = mine(scene, objects) ?? [];
-  const [object, second] = own;
-  if (second !== undefined) {
-    // One that failed may leave the key to another; two that did not are two payments.
-    const alive = own.filter((one) => one.state === null || profile.states[one.state] !== 'failed');
-    const names = own.map((one) => `${one.id ?? 'one'} (${one.state ?? 'no state'})`).join(', ');
-    return says('key_taken', `${lookUp.name}: more than one transfer carries our key: ${names}`, {
-      objectId: second.id,
-      ...(alive.length > 1 ? { doubled: true } : {}),
-    });
-  }
-  if (object !== undefined) return judge(scene, object);
+  if (lookUp.name === 'by_object') return readObject(scene, objects);
+  const own = ownObjects(scene.expect.key, objects);
+  if (own.length > 0) return readListed(scene, lookUp, own);
   if (lookUp.name === 'by_key' && objects.length > 0)
     return says('unreadable', 'asked by our key, got another’s transfer');
   return body.whole
@@ -205,30 +206,97 @@ function readLook(scene: Scene): Told {
     : says('unreadable', `${lookUp.name}: none among ${objects.length}, and there is more to read`);
 }
 
-/** The pages of one object as one; its lines only where all of them were read. */
-function joined(objects: readonly ProviderObject[], whole: boolean): ProviderObject | null {
-  const [first] = objects;
-  if (first === undefined || objects.some((object) => object.id !== first.id)) return null;
-  const shown = objects.flatMap((object) => (object.lines === null ? [] : [object.lines]));
-  return { ...first, lines: whole && shown.length === objects.length ? shown.flat() : null };
+function readObject(scene: Scene, pages: readonly ProviderObject[]): Told {
+  const { body, profile } = scene;
+  const object = joined(pages);
+  if (object === null || object.id !== body.objectId)
+    return says('unreadable', `asked for ${body.objectId ?? ''}, got something else`);
+  const found = underKey(profile, [object], body.beside);
+  // Its own life is its own: that another lives too is told where the look shows the other one.
+  if (found.living.length > 0) return judge(scene, object, linesShown(pages, body.whole));
+  if (found.livingBeside.length > 0) return anotherLives('by_object', found);
+  return judgeFailed(scene, object, found, linesShown(pages, body.whole));
+}
+
+/** A list that shows objects of ours, each id once. */
+function readListed(scene: Scene, lookUp: LookUp, own: readonly ProviderObject[]): Told {
+  const twice = listedTwice(own);
+  if (twice !== null)
+    return says('unreadable', `${lookUp.name}: ${twice} is listed twice, and not the same both times`);
+  const found = underKey(scene.profile, own, scene.body.beside);
+  const [failed] = own;
+  const [living] = found.living;
+  if (living === undefined && found.livingBeside.length > 0) return anotherLives(lookUp.name, found);
+  if (living === undefined)
+    return failed === undefined ? says('unreadable', 'nothing of ours') : judgeFailed(scene, failed, found, 'all');
+  if (found.living.length + found.livingBeside.length > 1) return doubled(scene, lookUp.name, found);
+  const told = judge(scene, living, 'all');
+  return found.failed.length === 0
+    ? told
+    : { ...told, detail: toldText(`${told.detail}; beside it failed ${namesOf(found.failed)}`) };
+}
+
+/** What failed here ends nothing: the answer that shows the living one tells of it. */
+function anotherLives(lookUp: LookUp['name'], { failed, livingBeside }: UnderKey): Told {
+  return says('unreadable', `${lookUp}: ${namesOf(failed)}, but under our key lives ${namesOf(livingBeside)}`);
+}
+
+function doubled({ profile }: Scene, lookUp: LookUp['name'], found: UnderKey): Told {
+  const alive: readonly Shown[] = [...found.living, ...found.livingBeside];
+  const named = alive.find(({ state }) => state !== null && profile.states[state] === 'paid') ?? alive[0];
+  const all = namesOf([...alive, ...found.failed]);
+  return says('key_taken', `${lookUp}: more than one transfer carries our key: ${all}`, {
+    objectId: named?.id ?? null,
+    doubled: true,
+  });
+}
+
+/** A key that several failed objects had did not stay with the first: another may come, and which had been paid is a person's. */
+function judgeFailed(scene: Scene, object: ProviderObject, found: UnderKey, lines: LinesShown): Told {
+  const told = judge(scene, object, lines);
+  if (found.failed.length < 2 || told.kind !== 'object_failed') return told;
+  return {
+    ...told,
+    detail: toldText(`${told.detail}; failed under our key: ${namesOf(found.failed)}`),
+    keyStaysBound: false,
+    ...(told.returned === undefined ? {} : { returned: [] }),
+  };
+}
+
+/** Of a batch's lines: all, none at all, or not all of them. */
+type LinesShown = 'all' | 'none' | 'some';
+
+function linesShown(pages: readonly ProviderObject[], whole: boolean): LinesShown {
+  const showing = pages.filter((page) => page.lines !== null).length;
+  if (!whole) return 'some';
+  return showing === 0 ? 'none' : showing === pages.length ? 'all' : 'some';
+}
+
+/** The pages of one object as one. */
+function joined(pages: readonly ProviderObject[]): ProviderObject | null {
+  const [first] = pages;
+  if (first === undefined || pages.some((page) => page.id !== first.id)) return null;
+  const shown = pages.flatMap((page) => page.lines ?? []);
+  return { ...first, lines: shown.length > 0 ? shown : null };
 }
 
 function isAbsent(profile: Profile, lookUp: LookUp, page: Page): boolean {
   const json = parseLossless(page.body);
-  const code = json === undefined ? null : (profile.error(json)?.code ?? null);
-  return lookUp.absent.some((row) => row.status === page.status && row.code === code);
+  const error = json === undefined ? null : profile.error(json);
+  if (error === null || error.inWords === true) return false;
+  return lookUp.absent.some((row) => row.status === page.status && row.code === error.code);
 }
 
 /** What a refusal says of a look is about the look: no evidence. */
 function readLookError({ profile }: Scene, page: Page, error: ProviderError): Told {
-  const what = `HTTP ${page.status} ${error.code}: ${excerpt(error.message)}`;
+  const what = `HTTP ${page.status} ${excerpt(error.code)}: ${excerpt(error.message)}`;
   const reads = rowOf(profile, page.status, error.code)?.means.reads;
   return says(reads === 'blocked' || reads === 'refused' ? 'blocked' : 'unreadable', what);
 }
 
 // --- objects
 
-function judge(scene: Scene, object: ProviderObject): Told {
+function judge(scene: Scene, object: ProviderObject, shown: LinesShown): Told {
   const { profile, expect } = scene;
   const about = { objectId: object.id };
   const match = matchObject(profile, expect, object);
@@ -238,7 +306,7 @@ function judge(scene: Scene, object: ProviderObject): Told {
   const meaning = state !== null && Object.hasOwn(profile.states, state) ? profile.states[state] : undefined;
   if (meaning === undefined) return says('unreadable', `ours, but its state ${state ?? '(none)'} is not known`, about);
   const detail = `${object.id ?? 'ours'} is ${state ?? ''}${object.reason === null ? '' : `: ${excerpt(object.reason)}`}`;
-  if (profile.linesMax > 1) return judgeBatch(scene, object, meaning, detail);
+  if (profile.linesMax > 1) return judgeBatch(scene, object, shown, meaning, detail);
   const returned = returnsOf(object, expect);
   switch (meaning) {
     case 'returned':
@@ -257,23 +325,37 @@ function judge(scene: Scene, object: ProviderObject): Told {
   }
 }
 
-function judgeBatch(scene: Scene, object: ProviderObject, meaning: string, detail: string): Told {
+/** The lines' own truth goes first: what the batch is called says nothing about a line (I2). */
+function judgeBatch(
+  scene: Scene,
+  object: ProviderObject,
+  shown: LinesShown,
+  meaning: StateMeaning,
+  detail: string,
+): Told {
   const { profile, expect } = scene;
   const about = { objectId: object.id };
-  if (meaning === 'failed') {
+  const bound = { keyStaysBound: profile.failedKeepsKey !== null };
+  if (meaning === 'failed' && shown === 'none') {
     const lines = expect.lines.map((line) => ({ ref: line.ref, outcome: 'not_paid', objectId: null, detail }) as const);
-    return says('object_failed', detail, { ...about, lines, keyStaysBound: profile.failedKeepsKey !== null });
+    return says('object_failed', detail, { ...about, lines, ...bound });
   }
-  // Under our key, but nothing yet to compare: the object is looked up by its id.
-  if (object.lines === null) return says('key_taken', `${detail}; its lines are not shown, or not all of them`, about);
+  // Under our key, but not to be compared line by line: the object is looked up by its id, or by a person.
+  if (object.lines === null || shown !== 'all')
+    return says('key_taken', `${detail}; its lines are not shown, or not all of them`, about);
   const lines = lineTruths(profile, expect, object.lines);
+  if (meaning === 'failed') {
+    return lines.every((line) => line.outcome === 'not_paid')
+      ? says('object_failed', detail, { ...about, lines, ...bound })
+      : says('key_taken', `${detail}, and its lines say otherwise`, { ...about, lines });
+  }
   if (meaning !== 'paid') return says('accepted', detail, { ...about, lines });
   const kind = batchKind(lines);
   const returned = linesBack(expect, lines);
   return says(kind, detail, {
     ...about,
     lines,
-    ...(kind === 'object_failed' ? { keyStaysBound: profile.failedKeepsKey !== null } : {}),
+    ...(kind === 'object_failed' ? bound : {}),
     ...(returned.length > 0 ? { returned } : {}),
   });
 }
@@ -295,7 +377,9 @@ function returnOf(one: ProviderReturn, expect: Expect): Returned | null {
   const back = one.amount === null ? null : unitsIn(one.amount, expect.decimals);
   if (fee === null || (one.amount !== null && back === null)) return null;
   const amount = back === null ? expect.amount : back + fee;
-  return amount <= 0n || fee > amount ? null : { id: one.id, amount, ...(fee > 0n ? { fee } : {}), reason: one.reason };
+  return amount <= 0n || fee > amount || idText(one.id) === null
+    ? null
+    : { id: one.id, amount, ...(fee > 0n ? { fee } : {}), reason: one.reason };
 }
 
 function wholeBack(object: ProviderObject, expect: Expect): readonly Returned[] {

@@ -6,7 +6,8 @@
  * memo?}`; answers are that object with `id`, `idempotency_key`, `status`, perhaps `failure {code}` and `returns [{id, amount,
  * fee?, reason}]`, where `amount` is what came back after `fee` was kept. Look-ups: `GET /v1/transfers?idempotency_key=`,
  * `?reference=` (lists in `data` or bare), `GET /v1/transfers/{id}`. Refusals are problem+json; the code is `code`, else the
- * last part of `type`, else the title, in snake case.
+ * last part of `type`, in snake case. A title stands in for a code that is missing, for what frees nothing: a route that is
+ * gone answers `about:blank`, `Not Found` too, and that is no absence.
  * The draft leaves the order of checks, and which errors are stored, to the server: both lists are empty here.
  */
 import type { Json } from '../../../engine/rail.ts';
@@ -18,6 +19,8 @@ import { canonicalText } from '../wire-json.ts';
 import { KOREAN_PAYEE } from './payees.ts';
 import { amountOf, at, bareDigits, NOTHING_SHOWN, segment, text } from './shapes.ts';
 
+/** The longest code below has 49 characters; a longer text is none of them. */
+const CODE_CHARACTERS_MAX = 100;
 const DRAFT = 'draft-ietf-httpapi-idempotency-key-header-07 §2.6, §2.7';
 const BASE = '/v1/transfers';
 const CONTRACT = 'the contract of this profile, in its head';
@@ -189,13 +192,16 @@ function toObject(item: Json): ProviderObject {
 
 function toError(body: Json): ProviderError | null {
   const type = text(body, 'type')?.split(/[/#:]/).at(-1);
-  const code = text(body, 'code') ?? (type === undefined || type === 'blank' ? text(body, 'title') : type);
+  const own = text(body, 'code') ?? (type === undefined || type === 'blank' ? null : type);
+  const code = own ?? text(body, 'title');
   if (code === null) return null;
   return {
     code: code
+      .slice(0, CODE_CHARACTERS_MAX)
       .trim()
       .toLowerCase()
       .replaceAll(/[^a-z0-9]+/g, '_'),
+    ...(own === null ? { inWords: true } : {}),
     message: text(body, 'detail') ?? text(body, 'title') ?? '',
     objectId: text(body, 'resource_id'),
     key: text(body, 'idempotency_key'),

@@ -42,7 +42,7 @@ function linkedBatch(body: Json): string | null {
   for (const list of links) {
     if (!isArray(list)) continue;
     for (const link of list) {
-      const match = /\/payouts\/([A-Za-z0-9_-]+)\/?$/.exec(text(link, 'href') ?? '');
+      const match = /\/payouts\/([A-Za-z0-9_-]{1,64})\/?$/.exec(text(link, 'href') ?? '');
       if (match !== null) return match[1] ?? null;
     }
   }
@@ -115,6 +115,7 @@ export const paypalPayouts: Profile = {
       next(page, { objectId }, pages) {
         const total = text(page, 'total_pages');
         if (total === null || objectId === null) return null;
+        if (!/^[0-9]{1,6}$/.test(total)) return 'unknown';
         return pages < Number(total) ? { path: batchPath(objectId, pages + 1) } : null;
       },
       absent: [],

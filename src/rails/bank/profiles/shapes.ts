@@ -37,5 +37,6 @@ export function bareDigits(account: string): string {
 
 /** An id in a path: what a provider called it, never more of the path than that. */
 export function segment(id: string): string {
-  return encodeURIComponent(id);
+  // Half a character has no bytes: it is asked for as the sign for one, and nothing of the look fails by it.
+  return encodeURIComponent(id.toWellFormed());
 }
