@@ -9,6 +9,7 @@ import { makeNoopRail, type NoopBehaviour } from '../../src/engine/noop.ts';
 import type { EffectIntent, Need, PlanVerdict, Rail } from '../../src/engine/rail.ts';
 import { makePool } from '../../src/db/pool.ts';
 import {
+  ENERGY_GIVE_UP_MS,
   makeSupplies,
   makeSupplyFlows,
   type ReadBalance,
@@ -64,7 +65,7 @@ export function policyOf(fields: Partial<SupplyPolicy> = {}): SupplyPolicy {
           unitsMin: 32_000n,
           unitsMax: 200_000n,
         },
-        giveUpAfterMs: 60_000,
+        giveUpAfterMs: ENERGY_GIVE_UP_MS,
         whenNone: { act: 'wait' },
       },
     ],

@@ -9,7 +9,13 @@ import { makePool, type Pool } from '../../src/db/pool.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
 import type { EngineDeps } from '../../src/engine/deps.ts';
 import { makeEngine } from '../../src/engine/engine.ts';
-import { type EnergyPolicy, makeSupplies, makeSupplyFlows, type SupplyPolicy } from '../../src/flows/supplies/index.ts';
+import {
+  ENERGY_GIVE_UP_MS,
+  type EnergyPolicy,
+  makeSupplies,
+  makeSupplyFlows,
+  type SupplyPolicy,
+} from '../../src/flows/supplies/index.ts';
 import { makeWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { makeIds } from '../../src/kernel/ids.ts';
 import { silentLog } from '../../src/kernel/log.ts';
@@ -67,7 +73,7 @@ export function policyFor(place: SupplyPlace): SupplyPolicy {
           unitsMin: 32_000n,
           unitsMax: 400_000n,
         },
-        giveUpAfterMs: 60_000,
+        giveUpAfterMs: ENERGY_GIVE_UP_MS,
         whenNone: place.whenNone ?? { act: 'wait' },
       },
     ],

@@ -23,7 +23,7 @@ import { supplyGas, TOPUP } from './gas.ts';
 import { checkLevels, type Level, type ReadBalance } from './levels.ts';
 import type { SupplyPolicy } from './policy.ts';
 
-export type { EnergyMarketTerms, EnergyPolicy, GasPolicy, SupplyPolicy, WatchedWallet } from './policy.ts';
+export type { EnergyPolicy, SupplyPolicy, WatchedWallet } from './policy.ts';
 export type { Level, ReadBalance } from './levels.ts';
 export { ENERGY_GIVE_UP_MS } from './limits.ts';
 
