@@ -42,6 +42,7 @@ create table payonce.addresses (
   constraint addresses_check CHECK (((kind <> 'DEPOSIT'::text) OR (partner_id IS NOT NULL))),
   constraint addresses_kind_check CHECK ((kind = ANY (ARRAY['MASTER'::text, 'DEPOSIT'::text, 'SETTLEMENT'::text, 'GAS'::text, 'RELAYER'::text, 'ADMIN'::text])))
 );
+CREATE INDEX addresses_not_deposits ON payonce.addresses USING btree (chain, address) WHERE (kind <> 'DEPOSIT'::text);
 CREATE INDEX addresses_partner ON payonce.addresses USING btree (partner_id, id) WHERE (partner_id IS NOT NULL);
 CREATE TRIGGER addresses_frozen BEFORE UPDATE OF chain, address, partner_id ON payonce.addresses FOR EACH ROW WHEN ((((old.chain IS DISTINCT FROM new.chain) OR (old.address IS DISTINCT FROM new.address)) OR (old.partner_id IS DISTINCT FROM new.partner_id))) EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER addresses_kept BEFORE DELETE ON payonce.addresses FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();

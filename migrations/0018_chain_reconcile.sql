@@ -87,6 +87,9 @@ create trigger chain_repairs_append_only before update or delete on payonce.chai
 create trigger chain_repairs_no_truncate before truncate on payonce.chain_repairs
   for each statement execute function payonce.refuse_change();
 
+-- The wallets that are compared by themselves: deposit addresses are many, these are few.
+create index addresses_not_deposits on payonce.addresses (chain, address) where kind <> 'DEPOSIT';
+
 -- When each wallet is compared next and from which block on. `hurried_at`: when a shortage on the chain last asked for it (R14).
 create table payonce.chain_checks (
   chain text not null,

@@ -44,7 +44,7 @@ order by kind`;
 /** The alert of a stay is never cleared by itself: only effects that are still open count. */
 const LONG_STAYS = `select count(*)::int as count
 from payonce.alerts a
-join payonce.effects e on a.key = 'effect:' || e.id
+join payonce.effects e on e.id = case when a.key ~ '^effect:[0-9]{1,18}$' then substr(a.key, 8)::bigint end
 where a.kind = 'long_stay'
   and a.cleared_at is null
   and e.ended_at is null`;

@@ -30,10 +30,10 @@ limit 1000`;
 const COUNT = `select count(*)::int as count
 ${STAYS}`;
 
-// The effect ended, or it was told in an earlier stay of it.
+// The effect ended, or it was told in an earlier stay of it. From the few alerts to their effects, never the other way.
 const OVER = `select a.key
 from payonce.alerts a
-join payonce.effects e on a.key = 'effect:' || e.id
+join payonce.effects e on e.id = case when a.key ~ '^effect:[0-9]{1,18}$' then substr(a.key, 8)::bigint end
 where a.kind = 'long_stay'
   and a.cleared_at is null
   and e.rail = $1
