@@ -13,6 +13,7 @@ import { ENGINE } from './engine.ts';
 import type { Guard } from './guard.ts';
 import { LEDGER } from './ledger.ts';
 import { OUTSIDE } from './outside.ts';
+import { REALIZED } from './realizations.ts';
 import { SCHEMA } from './schema.ts';
 
 export type { Guard } from './guard.ts';
@@ -23,4 +24,14 @@ const LATER: Guard[] = [
   { name: 'leg remaining check', step: 4 },
 ];
 
-export const GUARDS: Guard[] = [...ENGINE, ...BANK, ...LEDGER, ...OUTSIDE, ...SCHEMA, ...COLLECTED, ...COMPARED, ...LATER];
+export const GUARDS: Guard[] = [
+  ...ENGINE,
+  ...BANK,
+  ...LEDGER,
+  ...OUTSIDE,
+  ...SCHEMA,
+  ...COLLECTED,
+  ...COMPARED,
+  ...REALIZED,
+  ...LATER,
+];

@@ -38,8 +38,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const asJson = argv.includes('--json');
   const bind: Bind = <Options>(command: Command, act: Act<Options>) => {
     command.option('--json', 'print one JSON document').action(async () => {
-      const isJson = command.opts<{ json?: boolean }>().json === true;
-      const report = await act(command.args, command.opts() as Options);
+      // A command that acts by itself and has commands below it takes their options of the same name: they count for both.
+      const isJson = command.optsWithGlobals<{ json?: boolean }>().json === true;
+      const report = await act(command.args, command.optsWithGlobals() as Options);
       process.stdout.write(`${isJson ? toJsonText(report.json, 2) : report.text}\n`);
       exit = report.exit ?? EXIT.ok;
     });

@@ -28,8 +28,6 @@ const WHY = {
 export function addRealizeCommands(program: Command, bind: Bind, deps: CliDeps): void {
   const realize = program
     .command('realize')
-    // What follows `verdict` is the verdict's.
-    .enablePositionalOptions()
     .description(
       'move the fees of a business date to the settlement wallet now: what was missed, or corrections (operator)',
     )

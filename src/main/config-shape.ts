@@ -175,7 +175,13 @@ const Wallet = Type.Object(
     }),
     address: Type.String({ minLength: 1, description: 'As the chain writes it', ...says('an address of that chain') }),
     kind: Type.Union(
-      ['MASTER', 'SETTLEMENT', 'GAS', 'RELAYER', 'ADMIN'].map((kind) => Type.Literal(kind)),
+      [
+        Type.Literal('MASTER'),
+        Type.Literal('SETTLEMENT'),
+        Type.Literal('GAS'),
+        Type.Literal('RELAYER'),
+        Type.Literal('ADMIN'),
+      ],
       {
         description:
           'What it is for. What a SETTLEMENT, GAS, RELAYER or ADMIN wallet sends to another of ours is funding and credits nobody; what outsiders send to a MASTER wallet of a partner is a deposit',
