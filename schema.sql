@@ -806,7 +806,7 @@ create table payonce.payees_flagged (
   constraint payees_flagged_transfer_id_fkey FOREIGN KEY (transfer_id) REFERENCES payonce.transfers(id),
   constraint payees_flagged_by CHECK (((transfer_id IS NULL) = ((batch_id IS NOT NULL) AND (line IS NOT NULL))))
 );
-CREATE INDEX payees_flagged_payee ON payonce.payees_flagged USING btree (partner_id, bank_code, account_number);
+CREATE INDEX payees_flagged_payee ON payonce.payees_flagged USING btree (partner_id, payonce.payee_key(bank_code, account_number));
 CREATE TRIGGER payees_flagged_append_only BEFORE DELETE OR UPDATE ON payonce.payees_flagged FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER payees_flagged_no_truncate BEFORE TRUNCATE ON payonce.payees_flagged FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
@@ -838,6 +838,7 @@ create table payonce.proposals (
   approved_by text,
   decided_at timestamp with time zone,
   state text not null default 'open'::text,
+  about_line text not null generated always as (COALESCE((detail ->> 'line'::text), ''::text)) stored,
   constraint proposals_pkey PRIMARY KEY (id),
   constraint proposals_approved_by_fkey FOREIGN KEY (approved_by) REFERENCES payonce.operators(id),
   constraint proposals_case_id_fkey FOREIGN KEY (case_id) REFERENCES payonce.cases(id),
@@ -846,7 +847,7 @@ create table payonce.proposals (
   constraint proposals_four_eyes CHECK (((approved_by IS NULL) OR (approved_by <> proposed_by))),
   constraint proposals_state_check CHECK ((state = ANY (ARRAY['open'::text, 'approved'::text, 'void'::text, 'done'::text])))
 );
-CREATE UNIQUE INDEX proposals_open ON payonce.proposals USING btree (case_id, verb) WHERE (state = 'open'::text);
+CREATE UNIQUE INDEX proposals_open ON payonce.proposals USING btree (case_id, verb, about_line) WHERE (state = 'open'::text);
 CREATE TRIGGER proposals_guard BEFORE DELETE OR UPDATE ON payonce.proposals FOR EACH ROW EXECUTE FUNCTION payonce.proposals_guard();
 CREATE TRIGGER proposals_no_truncate BEFORE TRUNCATE ON payonce.proposals FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
@@ -962,6 +963,15 @@ CREATE INDEX reconcile_reports_rail ON payonce.reconcile_reports USING btree (ra
 CREATE TRIGGER reconcile_reports_append_only BEFORE DELETE OR UPDATE ON payonce.reconcile_reports FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER reconcile_reports_no_truncate BEFORE TRUNCATE ON payonce.reconcile_reports FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.references_used (
+  partner_id text not null,
+  external_id text not null,
+  constraint references_used_pkey PRIMARY KEY (partner_id, external_id),
+  constraint references_used_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id)
+);
+CREATE TRIGGER references_used_append_only BEFORE DELETE OR UPDATE ON payonce.references_used FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER references_used_no_truncate BEFORE TRUNCATE ON payonce.references_used FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.returns (
   id text not null,
   effect_id bigint not null,
@@ -1034,11 +1044,14 @@ create table payonce.statement_files (
   format text not null,
   imported_by text not null,
   imported_at timestamp with time zone not null default payonce.now(),
-  constraint statement_files_pkey PRIMARY KEY (sha256),
+  take integer not null default 1,
+  constraint statement_files_pkey PRIMARY KEY (sha256, take),
   constraint statement_files_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
-  constraint statement_files_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+  constraint statement_files_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
+  constraint statement_files_take_check CHECK ((take >= 1))
 );
 CREATE TRIGGER statement_files_append_only BEFORE DELETE OR UPDATE ON payonce.statement_files FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_files_guard BEFORE INSERT ON payonce.statement_files FOR EACH ROW WHEN ((new.take > 1)) EXECUTE FUNCTION payonce.statement_files_guard();
 CREATE TRIGGER statement_files_no_truncate BEFORE TRUNCATE ON payonce.statement_files FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.statement_lines (
@@ -1058,16 +1071,17 @@ create table payonce.statement_lines (
   is_reversal boolean not null,
   is_charge boolean not null,
   return_reason text,
+  retired_at timestamp with time zone,
   constraint statement_lines_pkey PRIMARY KEY (id),
-  constraint statement_lines_once UNIQUE (rail, line_key),
   constraint statement_lines_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
   constraint statement_lines_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
   constraint statement_lines_amount_check CHECK ((amount > (0)::numeric)),
   constraint statement_lines_direction_check CHECK ((direction = ANY (ARRAY['out'::text, 'in'::text])))
 );
 CREATE INDEX statement_lines_booked ON payonce.statement_lines USING btree (rail, booked_on, id);
+CREATE UNIQUE INDEX statement_lines_once ON payonce.statement_lines USING btree (rail, line_key) WHERE (retired_at IS NULL);
 CREATE INDEX statement_lines_refs ON payonce.statement_lines USING gin (refs);
-CREATE TRIGGER statement_lines_append_only BEFORE DELETE OR UPDATE ON payonce.statement_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_lines_kept BEFORE DELETE OR UPDATE ON payonce.statement_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change_but_mark('retired_at');
 CREATE TRIGGER statement_lines_no_truncate BEFORE TRUNCATE ON payonce.statement_lines FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.statement_places (
@@ -1075,6 +1089,7 @@ create table payonce.statement_places (
   ordinal integer not null,
   line_id bigint not null,
   place text not null,
+  refs text[] not null,
   constraint statement_places_pkey PRIMARY KEY (statement_id, ordinal),
   constraint statement_places_once UNIQUE (statement_id, line_id),
   constraint statement_places_line_id_fkey FOREIGN KEY (line_id) REFERENCES payonce.statement_lines(id),
@@ -1082,8 +1097,22 @@ create table payonce.statement_places (
   constraint statement_places_ordinal_check CHECK ((ordinal >= 1))
 );
 CREATE INDEX statement_places_line ON payonce.statement_places USING btree (line_id);
+CREATE INDEX statement_places_refs ON payonce.statement_places USING gin (refs);
 CREATE TRIGGER statement_places_append_only BEFORE DELETE OR UPDATE ON payonce.statement_places FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER statement_places_no_truncate BEFORE TRUNCATE ON payonce.statement_places FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.statement_voids (
+  file_sha256 text not null,
+  take integer not null,
+  proposal_id text not null,
+  voided_at timestamp with time zone not null default payonce.now(),
+  constraint statement_voids_pkey PRIMARY KEY (file_sha256, take),
+  constraint statement_voids_file_sha256_take_fkey FOREIGN KEY (file_sha256, take) REFERENCES payonce.statement_files(sha256, take),
+  constraint statement_voids_proposal_id_fkey FOREIGN KEY (proposal_id) REFERENCES payonce.proposals(id)
+);
+CREATE TRIGGER statement_voids_append_only BEFORE DELETE OR UPDATE ON payonce.statement_voids FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER statement_voids_guard BEFORE INSERT ON payonce.statement_voids FOR EACH ROW EXECUTE FUNCTION payonce.statement_voids_guard();
+CREATE TRIGGER statement_voids_no_truncate BEFORE TRUNCATE ON payonce.statement_voids FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.statements (
   id bigint not null generated always as identity,
@@ -1099,10 +1128,11 @@ create table payonce.statements (
   opening numeric(78,0),
   closing numeric(78,0),
   moved numeric(78,0) not null,
+  take integer not null default 1,
   constraint statements_pkey PRIMARY KEY (id),
-  constraint statements_position UNIQUE (file_sha256, "position"),
+  constraint statements_position UNIQUE (file_sha256, take, "position"),
   constraint statements_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
-  constraint statements_file_sha256_fkey FOREIGN KEY (file_sha256) REFERENCES payonce.statement_files(sha256),
+  constraint statements_file FOREIGN KEY (file_sha256, take) REFERENCES payonce.statement_files(sha256, take),
   constraint statements_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
   constraint statements_add_up CHECK (((opening IS NULL) OR ((opening + moved) = closing))),
   constraint statements_balances_whole CHECK (((opening IS NULL) = (closing IS NULL))),
@@ -1203,7 +1233,6 @@ create table payonce.transfer_batch_lines (
   holder_name text not null,
   holder_name_nfc text not null,
   memo text not null,
-  freed_at timestamp with time zone,
   constraint transfer_batch_lines_pkey PRIMARY KEY (batch_id, line),
   constraint transfer_batch_lines_ref UNIQUE (batch_id, ref),
   constraint transfer_batch_lines_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES payonce.transfer_batches(id),
@@ -1212,10 +1241,11 @@ create table payonce.transfer_batch_lines (
   constraint transfer_batch_lines_holder_name_nfc_check CHECK ((holder_name_nfc IS NFC NORMALIZED)),
   constraint transfer_batch_lines_line_check CHECK ((line >= 1))
 );
-CREATE UNIQUE INDEX transfer_batch_lines_external_id ON payonce.transfer_batch_lines USING btree (partner_id, external_id) WHERE ((external_id IS NOT NULL) AND (fee IS NOT NULL) AND (freed_at IS NULL));
-CREATE INDEX transfer_batch_lines_payee ON payonce.transfer_batch_lines USING btree (partner_id, bank_code, account_number, amount) WHERE (external_id IS NULL);
-CREATE TRIGGER transfer_batch_lines_kept BEFORE DELETE OR UPDATE ON payonce.transfer_batch_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change_but_mark('freed_at');
+CREATE INDEX transfer_batch_lines_external_id ON payonce.transfer_batch_lines USING btree (partner_id, external_id) WHERE ((external_id IS NOT NULL) AND (fee IS NOT NULL));
+CREATE INDEX transfer_batch_lines_payee ON payonce.transfer_batch_lines USING btree (partner_id, payonce.payee_key(bank_code, account_number), amount) WHERE (external_id IS NULL);
+CREATE TRIGGER transfer_batch_lines_append_only BEFORE DELETE OR UPDATE ON payonce.transfer_batch_lines FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER transfer_batch_lines_no_truncate BEFORE TRUNCATE ON payonce.transfer_batch_lines FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER transfer_batch_lines_reference BEFORE INSERT ON payonce.transfer_batch_lines FOR EACH ROW WHEN (((new.external_id IS NOT NULL) AND (new.fee IS NOT NULL))) EXECUTE FUNCTION payonce.take_reference();
 
 create table payonce.transfer_batches (
   id text not null,
@@ -1281,9 +1311,11 @@ create table payonce.transfers (
 );
 CREATE UNIQUE INDEX transfers_external_id ON payonce.transfers USING btree (partner_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX transfers_list ON payonce.transfers USING btree (partner_id, requested_at DESC, id DESC);
+CREATE INDEX transfers_payee ON payonce.transfers USING btree (partner_id, payonce.payee_key(bank_code, account_number), amount) WHERE (external_id IS NULL);
 CREATE UNIQUE INDEX transfers_repays ON payonce.transfers USING btree (repays) WHERE (repays IS NOT NULL);
 CREATE TRIGGER transfers_append_only BEFORE DELETE OR UPDATE ON payonce.transfers FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER transfers_no_truncate BEFORE TRUNCATE ON payonce.transfers FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER transfers_reference BEFORE INSERT ON payonce.transfers FOR EACH ROW WHEN ((new.external_id IS NOT NULL)) EXECUTE FUNCTION payonce.take_reference();
 
 create table payonce.wallet_levels (
   chain text not null,
@@ -2442,6 +2474,26 @@ UNION ALL
            FROM payonce.events v
           WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.returned'::text));
 
+create view payonce.statements_counted as
+ SELECT id,
+    file_sha256,
+    "position",
+    rail,
+    account,
+    asset_id,
+    name,
+    sequence,
+    from_day,
+    to_day,
+    opening,
+    closing,
+    moved,
+    take
+   FROM payonce.statements s
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.statement_voids v
+          WHERE v.file_sha256 = s.file_sha256 AND v.take = s.take));
+
 create view payonce.transfer_batch_line_states as
  SELECT l.batch_id,
     l.line,
@@ -2455,7 +2507,7 @@ create view payonce.transfer_batch_line_states as
     l.holder_name,
     l.memo,
     t.id AS transfer_id,
-    NULL::text AS object_id,
+    o.object_id,
         CASE
             WHEN k.key IS NULL THEN 'waiting'::text
             WHEN k.resource_id IS NULL THEN 'refused'::text
@@ -2468,6 +2520,10 @@ create view payonce.transfer_batch_line_states as
      LEFT JOIN payonce.idempotency_keys k ON k.partner_id = l.partner_id AND k.key = l.ref
      LEFT JOIN payonce.transfers t ON t.id = k.resource_id
      LEFT JOIN payonce.transfer_states v ON v.id = t.id
+     LEFT JOIN LATERAL ( SELECT COALESCE(w.object_id, e.accepted_object) AS object_id
+           FROM payonce.effects e
+             LEFT JOIN payonce.effect_evidence w ON w.id = COALESCE(e.settled_by, e.released_by)
+          WHERE e.id = v.effect_id) o ON true
   WHERE b.pays_as = 'transfers'::text
 UNION ALL
  SELECT l.batch_id,
@@ -2490,7 +2546,11 @@ UNION ALL
                FROM payonce.returns r
               WHERE r.effect_id = e.id AND r.line_ref = l.ref)) THEN 'returned'::text
             WHEN f.fate = 'paid'::text THEN 'confirmed'::text
-            WHEN e.state = 'RELEASED'::text AND s.closed_as IS NOT NULL THEN s.closed_as
+            WHEN e.state = 'RELEASED'::text AND s.closed_as IS NOT NULL THEN
+            CASE
+                WHEN payonce.ended_unpaid('transfer_batch'::text, b.id) THEN s.closed_as
+                ELSE 'in_review'::text
+            END
             WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
             ELSE 'processing'::text
         END AS fate,
@@ -2581,7 +2641,11 @@ create view payonce.transfer_batch_states as
             END
             WHEN c.open_case THEN 'in_review'::text
             WHEN e.state = 'SETTLED'::text THEN 'finished'::text
-            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN
+            CASE
+                WHEN payonce.ended_unpaid('transfer_batch'::text, b.id) THEN s.closed_as
+                ELSE 'in_review'::text
+            END
             WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
             ELSE 'processing'::text
         END AS status
@@ -2656,7 +2720,11 @@ create view payonce.transfer_states as
               WHERE r.effect_id = e.id)) THEN 'returned'::text
             WHEN e.state = 'SETTLED'::text THEN 'confirmed'::text
             WHEN c.open_case THEN 'in_review'::text
-            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN
+            CASE
+                WHEN payonce.ended_unpaid('transfer'::text, t.id) THEN s.closed_as
+                ELSE 'in_review'::text
+            END
             WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
             ELSE 'processing'::text
         END AS status
@@ -3100,6 +3168,19 @@ begin
   raise exception 'effect %: testimony is counted where it is stored', old.id using errcode = 'P0B20', constraint = 'effects_testimonies_counted';
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.ended_unpaid(of_type text, of_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select s.closed_as is not null and not exists (
+    select 1 from payonce.effects e
+    where e.subject_type = s.type and e.subject_id = s.id and not payonce.release_stands(e.id))
+  from payonce.subjects s
+  where s.type = of_type
+    and s.id = of_id
+$function$;
+
 CREATE OR REPLACE FUNCTION payonce.events_fan_out()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3270,12 +3351,41 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.line_may_be_paid(of_batch text, of_line integer)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case
+    when f.fate = 'not_paid' then exists (
+      select 1 from payonce.cases k
+      where k.kind = 'lines_unknown' and k.subject_key = 'transfer_batch:' || of_batch and k.severity = 3 and k.closed_at is null)
+    when f.fate is not null then true
+    else not payonce.ended_unpaid('transfer_batch', of_batch)
+  end
+  from (select (
+    select f.fate from payonce.transfer_batch_fates f
+    where f.batch_id = of_batch and f.line = of_line order by f.seq desc limit 1) as fate) f
+$function$;
+
 CREATE OR REPLACE FUNCTION payonce.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
 AS $function$
   select case when coalesce(current_setting('payonce.clock_shift_ms', true), '') = '' then clock_timestamp()
          else payonce.shifted_now(current_setting('payonce.clock_shift_ms', true)) end
+$function$;
+
+CREATE OR REPLACE FUNCTION payonce.payee_key(bank_code text, account_number text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select upper(bank_code) || ':' || case
+    when account_number ~ '^[0-9][0-9 -]*$' then translate(account_number, '- ', '')
+    when strpos(account_number, '@') > 0 then lower(account_number)
+    else account_number
+  end
 $function$;
 
 CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], effects bigint[], reversed bigint[], hold_keys text[], line_items integer[], line_accounts bigint[], line_amounts numeric[])
@@ -3626,6 +3736,24 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.reference_holders(of_partner text, reference text)
+ RETURNS TABLE(subject_type text, subject_id text, line integer)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select 'transfer', t.id, null::int
+  from payonce.transfers t
+  where t.partner_id = of_partner
+    and t.external_id = reference
+  union all
+  select 'transfer_batch', l.batch_id, l.line
+  from payonce.transfer_batch_lines l
+  where l.partner_id = of_partner
+    and l.external_id = reference
+    and l.fee is not null
+    and payonce.line_may_be_paid(l.batch_id, l.line)
+$function$;
+
 CREATE OR REPLACE FUNCTION payonce.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3646,6 +3774,21 @@ begin
   end if;
   raise exception '% is append-only but for %', tg_table_name, tg_argv[0] using errcode = 'P0B24', constraint = 'append_only_but_mark';
 end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.release_stands(effect bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select e.state = 'RELEASED' and e.contradicted_at is null and (e.testimonies = 0 or not exists (
+    select 1 from payonce.effect_evidence v
+    where v.effect_id = e.id and v.id > e.released_by and v.rank in ('word', 'object') and v.struck_at is null
+      and not (v.rank = 'word' and v.object_id is not null and exists (
+        select 1 from payonce.effect_evidence f
+        where f.id = e.released_by and f.kind = 'PROVIDER_FAILED' and f.object_id = v.object_id))))
+  from payonce.effects e
+  where e.id = effect
+$function$;
 
 CREATE OR REPLACE FUNCTION payonce.returns_guard()
  RETURNS trigger
@@ -3723,6 +3866,34 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.statement_files_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select 1 from payonce.statement_files f
+    where f.sha256 = new.sha256 and f.take < new.take
+      and not exists (select 1 from payonce.statement_voids v where v.file_sha256 = f.sha256 and v.take = f.take)) then
+    raise exception 'file % was taken in before and is not void', new.sha256 using errcode = 'P0B25', constraint = 'statement_files_void_first';
+  end if;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.statement_voids_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not exists (
+    select 1 from payonce.proposals p
+    where p.id = new.proposal_id and p.verb = 'void_statement' and p.approved_by is not null and p.state in ('approved', 'done')
+      and p.detail ->> 'statement' = new.file_sha256) then
+    raise exception 'statement % is voided by two persons or not at all', new.file_sha256 using errcode = 'P0B25', constraint = 'statement_voids_two_persons';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.subjects_guard()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3738,6 +3909,26 @@ begin
       select 1 from payonce.effects e where e.subject_type = new.type and e.subject_id = new.id and e.state <> 'RELEASED') then
       raise exception 'subject % has a live effect: it cannot be told its end', old.id using errcode = 'P0B15', constraint = 'subjects_live_effect';
     end if;
+  end if;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.take_reference()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  holder record;
+begin
+  insert into payonce.references_used (partner_id, external_id) values (new.partner_id, new.external_id) on conflict do nothing;
+  if found then
+    return new;
+  end if;
+  perform 1 from payonce.references_used u where u.partner_id = new.partner_id and u.external_id = new.external_id for update;
+  select * into holder from payonce.reference_holders(new.partner_id, new.external_id) limit 1;
+  if found then
+    raise exception 'reference % of % pays % %', new.external_id, new.partner_id, holder.subject_type, holder.subject_id
+      using errcode = '23505', constraint = 'references_paid_once';
   end if;
   return new;
 end $function$;
@@ -3769,22 +3960,30 @@ grant execute on function payonce.effects_born() to public;
 grant execute on function payonce.effects_guard() to public;
 grant execute on function payonce.effects_immutable() to public;
 grant execute on function payonce.effects_testimonies() to public;
+grant execute on function payonce.ended_unpaid(text,text) to public;
 grant execute on function payonce.events_fan_out() to public;
 grant execute on function payonce.evidence_counts() to public;
 grant execute on function payonce.evidence_guard() to public;
 grant execute on function payonce.evidence_rank() to public;
 grant execute on function payonce.holds_guard() to public;
 grant execute on function payonce.ledger_entries_whole() to public;
+grant execute on function payonce.line_may_be_paid(text,integer) to public;
 grant execute on function payonce.now() to public;
+grant execute on function payonce.payee_key(text,text) to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.realization_days_guard() to public;
+grant execute on function payonce.reference_holders(text,text) to public;
 grant execute on function payonce.refuse_change() to public;
 grant execute on function payonce.refuse_change_but_mark() to public;
+grant execute on function payonce.release_stands(bigint) to public;
 grant execute on function payonce.returns_guard() to public;
 grant execute on function payonce.scan_cursors_guard() to public;
 grant execute on function payonce.scanned_blocks_guard() to public;
 grant execute on function payonce.shifted_now(text) to public;
 grant execute on function payonce.signers_guard() to public;
+grant execute on function payonce.statement_files_guard() to public;
+grant execute on function payonce.statement_voids_guard() to public;
 grant execute on function payonce.subjects_guard() to public;
+grant execute on function payonce.take_reference() to public;
 grant execute on function payonce.transfer_batch_fates_guard() to public;

@@ -80,6 +80,8 @@ export interface OrderKind<One extends Order> {
   payee?(order: One): BankPayee;
   /** A batch: its lines. Limits and fees are each line's; hold and day's total are the sum's. */
   lines?(order: One): readonly BatchLine[];
+  /** Names what only one order at a time is judged on; a second one of the same batch is judged after the first ended. */
+  judgedAlone?(order: One): readonly string[];
   /** What the flow's own rows have against an order, or `null`; one per order, in order, read under their locks. */
   objections?(tx: Tx, orders: readonly One[]): Promise<readonly (Objection | null)[]>;
   loadExternalIds(
@@ -104,7 +106,7 @@ export async function takeOrders<One extends Order>(
     open.length > 0;
     open = open.filter((index) => outcomes[index] === null)
   ) {
-    const round = firstOfEachKey(requests, open);
+    const round = firstOfEachKey(requests, open, kind);
     const answers = await deps.pool.tx(kind.operation, (tx) =>
       takeIn(
         tx,
@@ -129,13 +131,18 @@ function requestAt<One extends Order>(requests: readonly One[], index: number): 
   return request;
 }
 
-function firstOfEachKey(requests: readonly Order[], open: readonly number[]): number[] {
+function firstOfEachKey<One extends Order>(
+  requests: readonly One[],
+  open: readonly number[],
+  kind: Pick<OrderKind<One>, 'judgedAlone'>,
+): number[] {
   const seen = new Set<string>();
   return open.filter((index) => {
     const request = requestAt(requests, index);
     const keys = [
       naturalKey(request.partnerId, request.idempotencyKey),
       ...(request.externalId === null ? [] : [`external\n${request.partnerId}\n${request.externalId}`]),
+      ...(kind.judgedAlone?.(request) ?? []),
     ];
     if (keys.some((key) => seen.has(key))) return false;
     for (const key of keys) seen.add(key);

@@ -13,6 +13,7 @@ import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import { openCase } from '../engine/cases.ts';
 import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import type { FlowVerb } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
@@ -100,6 +101,14 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const rails = config.chains.map((chain) => makeRail(chain, ports, log, keys.signer));
   const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
   const bankRails = banks.map((bank) => bank.rail);
+  const batchVerbs = makeBatchVerbs(chart, makeId, pool);
+  const depositVerbs = makeDepositVerbs({
+    pool,
+    makeId,
+    chart,
+    log,
+    nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
+  });
   const engine = await makeEngine({
     pool,
     ports,
@@ -115,15 +124,10 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     ],
     rails: [...rails, ...bankRails],
     verbs: {
-      ...makeBatchVerbs(chart, makeId),
+      ...batchVerbs,
+      ...depositVerbs,
       ...makeRepairVerbs({ pool, chart, makeId }),
-      ...makeDepositVerbs({
-        pool,
-        makeId,
-        chart,
-        log,
-        nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
-      }),
+      close: objectAll([batchVerbs.close, depositVerbs.close]),
     },
     leaseMs: config.leaseMs,
   });
@@ -292,4 +296,17 @@ async function hurryEffects(
   mentions: { hashes: readonly string[] },
 ): Promise<void> {
   if (mentions.hashes.length > 0) await tx.query(HURRY, [mentions.hashes]);
+}
+
+/** A verb on which several flows have a say: the first objection stands. */
+function objectAll(verbs: readonly FlowVerb[]): FlowVerb {
+  return {
+    async objection(about, detail) {
+      for (const verb of verbs) {
+        const objection = await verb.objection(about, detail);
+        if (objection !== null) return objection;
+      }
+      return null;
+    },
+  };
 }

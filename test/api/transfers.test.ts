@@ -212,7 +212,7 @@ test('a cancel and the worker meet: either it is cancelled and never left, or it
   assert.equal((await paidOut()).length, before + 10 - cancelled);
 });
 
-test('what came back is shown with its fee, flags the payee, and is paid again once by a new transfer (case M1)', async () => {
+test('what came back is shown with its fee, flags the payee, and is paid again once by a new transfer, when all of it is back (case M1)', async () => {
   const account = { account_number: '220-987-0001' };
   const id = String((await api.transfer(account)).body.id);
   await settle();
@@ -234,6 +234,12 @@ test('what came back is shown with its fee, flags the payee, and is paid again o
     [event.data.status, event.data.returned_amount, event.data.return_fee, event.data.return_id],
     ['returned', '5000', '500', back.returns[0].id],
   );
+  const early = await api.transfer({ ...account, repays: id });
+  assert.deepEqual([early.status, early.body.code], [422, 'PO_REPAYS_REFUSED']);
+  assert.match(early.body.detail, /only a part of it came back/);
+  api.bank.transfers.giveBack({ id: bankId }, { units: 7_500n, feeUnits: 0n, reason: 'account closed' });
+  await api.world.pool.query("update payonce.effects set watch_at = payonce.now() - interval '1 second'");
+  await watchReleasedOnce(api.world.engine, api.rail);
   const next = await api.transfer({ ...account, repays: id });
   assert.deepEqual([next.status, next.body.repays, next.body.payee_flagged], [201, id, true]);
   assert.equal((await read(id)).repaid_by, next.body.id);

@@ -341,7 +341,7 @@ describe('where the provider takes batches', { concurrency: 1 }, () => {
     const one = await batchScene('paypal-payouts', [], { settleMs: null, capabilities: { decideWithinMs: 0 } });
     const { world } = one;
     const { chart, makeId, ports } = world;
-    const engine = { ...world.engine, verbs: new Map(Object.entries(makeBatchVerbs(chart, makeId))) };
+    const engine = { ...world.engine, verbs: new Map(Object.entries(makeBatchVerbs(chart, makeId, world.pool))) };
     const people: Operator[] = [];
     for (const name of ['ann', 'bob'])
       people.push(

@@ -5,18 +5,29 @@ import type { Effect, Line, Part } from './match.ts';
 /** Money comes back for 30 days after it went, and a weekend more. */
 const DAYS_BEFORE = 45;
 
-const LINES = `select l.id, l.asset_id, l.direction, l.amount, l.booked_on::text as booked_on, l.own_reference, l.refs, l.counterparty_name,
+const LINES = `select l.id, l.asset_id, l.direction, l.amount, l.booked_on::text as booked_on, l.own_reference, l.counterparty_name,
+       array(select distinct r.ref
+             from payonce.statement_places p
+             join payonce.statements_counted s on s.id = p.statement_id
+             cross join unnest(p.refs) as r (ref)
+             where p.line_id = l.id
+             order by r.ref) as refs,
        l.counterparty_account, l.remittance, l.is_reversal, l.is_charge, l.return_reason,
        (select f.name || ' ' || p.place
         from payonce.statement_places p
-        join payonce.statements s on s.id = p.statement_id
-        join payonce.statement_files f on f.sha256 = s.file_sha256
+        join payonce.statements_counted s on s.id = p.statement_id
+        join payonce.statement_files f on f.sha256 = s.file_sha256 and f.take = s.take
         where p.line_id = l.id
         order by p.statement_id
         limit 1) as place
 from payonce.statement_lines l
 where l.rail = $1
-  and (l.booked_on between $2 and $3 or l.refs && $4::text[] or l.id = any ($5::bigint[]))
+  and l.retired_at is null
+  and (l.booked_on between $2 and $3
+       or l.id in (
+         select p.line_id from payonce.statement_places p
+         join payonce.statements_counted s on s.id = p.statement_id
+         where p.refs && $4::text[]) or l.id = any ($5::bigint[]))
 order by l.booked_on, l.id`;
 
 /** Sealed near the period, still watched after a release, or named by a line, however old. */
@@ -65,8 +76,8 @@ const STATEMENTS = `select s.id, s.asset_id, s.account, s.from_day::text as from
                  from payonce.statement_places p
                  join payonce.statement_lines l on l.id = p.line_id
                  where p.statement_id = s.id), '[]') as lines
-from payonce.statements s
-join payonce.statement_files f on f.sha256 = s.file_sha256
+from payonce.statements_counted s
+join payonce.statement_files f on f.sha256 = s.file_sha256 and f.take = s.take
 where s.rail = $1
   and ($2::date is null or s.to_day >= $2)
   and ($3::date is null or s.from_day <= $3)

@@ -2,7 +2,8 @@
  * Taking a statement in: all of a file or nothing, once.
  *
  * The same file again changes nothing and says so; lines that another file showed before are counted and not stored again.
- * In the same transaction the new lines are compared with what was released: a statement is word that it moved after all.
+ * In the same transaction the new lines, and old ones that it tells more of, are compared with what was released: a statement is
+ * word that it moved after all.
  */
 import { createHash } from 'node:crypto';
 import type { Pool, Tx } from '../../db/pool.ts';
@@ -72,8 +73,11 @@ export async function importStatement(
       by: operator.id,
     });
     if (!taken.taken && taken.rail !== rail.name) return refused(`it was taken as a statement of ${taken.rail} before`);
-    const fresh = taken.taken ? await store(tx, rail, { sha256, account: account.name }, read.statements) : [];
-    const woken = fresh.length === 0 ? { cases: [], looks: [] } : await wake(tx, deps.makeId, rail.name, fresh);
+    const { fresh, learned } = taken.taken
+      ? await store(tx, rail, { sha256, take: taken.take, account: account.name }, read.statements)
+      : { fresh: [], learned: [] };
+    const told = [...fresh, ...learned];
+    const woken = told.length === 0 ? { cases: [], looks: [] } : await wake(tx, deps.makeId, rail.name, told);
     const counts = {
       lines: read.statements.reduce((sum, one) => sum + one.lines.length, 0),
       fresh: fresh.length,
@@ -137,25 +141,28 @@ function accountOf(
   return { ok: true, name: only ?? expected ?? rail.wallets[0] ?? rail.name };
 }
 
-/** Answers the ids of the lines that are new. */
+/** The ids of the lines that are new, and of those of which more is known now. */
 async function store(
   tx: Tx,
   rail: StatementRail,
-  of: { readonly sha256: string; readonly account: string },
+  of: { readonly sha256: string; readonly take: number; readonly account: string },
   statements: readonly Statement[],
-): Promise<bigint[]> {
+): Promise<{ readonly fresh: readonly bigint[]; readonly learned: readonly bigint[] }> {
   const fresh: bigint[] = [];
+  const learned: bigint[] = [];
   for (const [index, statement] of statements.entries()) {
     const assetId = rail.assets.find((asset) => asset.currency === statement.currency)?.id ?? '';
     const moved = statement.lines.reduce((sum, line) => sum + signed(line), 0n);
     const keys = lineKeys(assetId, statement.lines);
     const stored = { ...of, position: index + 1, rail: rail.name, assetId, statement, moved, keys };
-    for (const id of await storeStatement(tx, stored)) fresh.push(id);
+    const told = await storeStatement(tx, stored);
+    for (const id of told.fresh) fresh.push(id);
+    for (const id of told.learned) learned.push(id);
   }
-  return fresh;
+  return { fresh, learned };
 }
 
-/** The new lines alone: what older ones said was acted on when they came, and is found again by `reconcile bank`. */
+/** What the file told anew: what older ones said was acted on when they came, and is found again by `reconcile bank`. */
 async function wake(tx: Tx, makeId: MakeId, rail: string, lineIds: readonly bigint[]): Promise<Woken> {
   const { found } = await compareLines(tx, rail, { ...NO_DAYS, lineIds });
   const isFresh = new Set(lineIds);

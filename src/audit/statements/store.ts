@@ -25,7 +25,7 @@ const LOCK = `select pg_advisory_xact_lock(hashtextextended('payonce.statements 
 
 const RAIL = `select r.name,
        array(select p.wallet from payonce.asset_policies p where p.rail = r.name group by p.wallet order by p.wallet) as wallets,
-       array(select s.account from payonce.statements s where s.rail = r.name group by s.account order by s.account) as accounts
+       array(select s.account from payonce.statements_counted s where s.rail = r.name group by s.account order by s.account) as accounts
 from payonce.rails r
 where r.name = $1`;
 
@@ -34,17 +34,27 @@ from payonce.assets a
 where a.chain = $1
 order by a.id`;
 
-const FILE = `insert into payonce.statement_files (sha256, rail, name, format, imported_by)
-values ($1, $2, $3, $4, $5)
-on conflict (sha256) do nothing`;
+// Once, and once more after each time that it was voided.
+const FILE = `insert into payonce.statement_files (sha256, take, rail, name, format, imported_by)
+select $1, coalesce(max(f.take), 0) + 1, $2, $3, $4, $5
+from payonce.statement_files f
+where f.sha256 = $1
+having not exists (
+  select 1 from payonce.statement_files g
+  where g.sha256 = $1
+    and not exists (select 1 from payonce.statement_voids v where v.file_sha256 = g.sha256 and v.take = g.take))
+on conflict (sha256, take) do nothing
+returning take`;
 
 const FILE_RAIL = `select rail
 from payonce.statement_files
-where sha256 = $1`;
+where sha256 = $1
+order by take desc
+limit 1`;
 
 const STATEMENT = `insert into payonce.statements
-  (file_sha256, position, rail, account, asset_id, name, sequence, from_day, to_day, opening, closing, moved)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+  (file_sha256, take, position, rail, account, asset_id, name, sequence, from_day, to_day, opening, closing, moved)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 returning id`;
 
 const LINES = `insert into payonce.statement_lines
@@ -57,13 +67,23 @@ from unnest($3::text[], $4::text[], $5::numeric[], $6::date[], $7::date[], $8::t
             $12::text[], $13::bool[], $14::bool[], $15::text[])
   as u (line_key, direction, amount, booked_on, value_on, own_reference, refs, counterparty_name, counterparty_account, remittance,
         is_reversal, is_charge, return_reason)
-on conflict (rail, line_key) do nothing
+on conflict (rail, line_key) where retired_at is null do nothing
 returning id`;
 
-const PLACES = `insert into payonce.statement_places (statement_id, ordinal, line_id, place)
-select $1, u.ordinal, l.id, u.place
-from unnest($3::text[], $4::text[]) with ordinality as u (line_key, place, ordinal)
-join payonce.statement_lines l on l.rail = $2 and l.line_key = u.line_key`;
+const PLACES = `insert into payonce.statement_places (statement_id, ordinal, line_id, place, refs)
+select $1, u.ordinal, l.id, u.place, array(select jsonb_array_elements_text(u.refs))
+from unnest($3::text[], $4::text[], $5::jsonb[]) with ordinality as u (line_key, place, refs, ordinal)
+join payonce.statement_lines l on l.rail = $2 and l.line_key = u.line_key and l.retired_at is null`;
+
+// Known lines that carry a reference here which no other file showed.
+const LEARNED = `select p.line_id
+from payonce.statement_places p
+where p.statement_id = $1
+  and exists (
+    select 1 from unnest(p.refs) r
+    where not exists (
+      select 1 from payonce.statement_places o
+      where o.line_id = p.line_id and o.statement_id <> p.statement_id and r = any (o.refs)))`;
 
 export async function lockStatements(tx: Tx, rail: string): Promise<void> {
   await tx.query(LOCK, [rail]);
@@ -88,15 +108,16 @@ export async function loadStatementRail(query: Query, name: string): Promise<Sta
 export async function takeFile(
   tx: Tx,
   file: { sha256: string; rail: string; name: string; format: string; by: string },
-): Promise<{ readonly taken: true } | { readonly taken: false; readonly rail: string }> {
-  const stored = await tx.query(FILE, [file.sha256, file.rail, file.name, file.format, file.by]);
-  if (stored.rowCount === 1) return { taken: true };
+): Promise<{ readonly taken: true; readonly take: number } | { readonly taken: false; readonly rail: string }> {
+  const [stored] = (await tx.query(FILE, [file.sha256, file.rail, file.name, file.format, file.by])).rows;
+  if (stored !== undefined) return { taken: true, take: stored['take'] as number };
   const { rows } = await tx.query(FILE_RAIL, [file.sha256]);
   return { taken: false, rail: toText(rows[0]?.['rail'], 'statement_files.rail') };
 }
 
 export interface StoredStatement {
   readonly sha256: string;
+  readonly take: number;
   readonly position: number;
   readonly rail: string;
   readonly account: string;
@@ -107,11 +128,15 @@ export interface StoredStatement {
   readonly keys: readonly string[];
 }
 
-/** Answers the ids of the lines that nobody had shown before. */
-export async function storeStatement(tx: Tx, one: StoredStatement): Promise<bigint[]> {
+/** Lines that nobody had shown before, and known ones of which it tells more than was known. */
+export async function storeStatement(
+  tx: Tx,
+  one: StoredStatement,
+): Promise<{ readonly fresh: bigint[]; readonly learned: bigint[] }> {
   const { statement, rail, assetId, keys } = one;
   const { rows } = await tx.query(STATEMENT, [
     one.sha256,
+    one.take,
     one.position,
     rail,
     one.account,
@@ -126,9 +151,10 @@ export async function storeStatement(tx: Tx, one: StoredStatement): Promise<bigi
   ]);
   const id = toUnits(rows[0]?.['id'], 'statements.id');
   const { lines } = statement;
-  if (lines.length === 0) return [];
+  if (lines.length === 0) return { fresh: [], learned: [] };
   const of = <T>(read: (line: StatementLine) => T): T[] => lines.map(read);
-  const fresh = await tx.query(LINES, [
+  const refs = of((line) => JSON.stringify(line.references));
+  const inserted = await tx.query(LINES, [
     rail,
     assetId,
     keys,
@@ -137,7 +163,7 @@ export async function storeStatement(tx: Tx, one: StoredStatement): Promise<bigi
     of((line) => line.bookedOn),
     of((line) => line.valueOn),
     of((line) => line.ownReference),
-    of((line) => JSON.stringify(line.references)),
+    refs,
     of((line) => line.counterpartyName),
     of((line) => line.counterpartyAccount),
     of((line) => line.remittance),
@@ -145,6 +171,9 @@ export async function storeStatement(tx: Tx, one: StoredStatement): Promise<bigi
     of((line) => line.isCharge),
     of((line) => line.returnReason),
   ]);
-  await tx.query(PLACES, [id, rail, keys, of((line) => line.place)]);
-  return fresh.rows.map((row) => toUnits(row['id'], 'statement_lines.id'));
+  await tx.query(PLACES, [id, rail, keys, of((line) => line.place), refs]);
+  const fresh = inserted.rows.map((row) => toUnits(row['id'], 'statement_lines.id'));
+  const known = new Set(fresh);
+  const learned = (await tx.query(LEARNED, [id])).rows.map((row) => toUnits(row['line_id'], 'line_id'));
+  return { fresh, learned: learned.filter((line) => !known.has(line)) };
 }

@@ -12,15 +12,7 @@ import { postingKey } from '../../kernel/ids.ts';
 import { accountName, type Chart } from '../../ledger/accounts.ts';
 import type { Entry, LedgerItem } from '../../ledger/post.ts';
 import { loadBatches } from './batch-reads.ts';
-import {
-  type Fate,
-  freeLines,
-  type LineWithFate,
-  loadLines,
-  type NewFate,
-  type StoredBatch,
-  storeFates,
-} from './batch-store.ts';
+import { type Fate, type LineWithFate, loadLines, type NewFate, type StoredBatch, storeFates } from './batch-store.ts';
 import { type Accounts, accountsOf, at } from './ends.ts';
 
 export interface Scene {
@@ -92,10 +84,6 @@ async function giveDayBack(tx: Tx, { batch, effect }: Scene, lines: readonly Lin
 /** Writes the fates down, with what follows for lines that were not paid. */
 export async function storeWithFates(tx: Tx, scenes: readonly Scene[], fates: readonly NewFate[]): Promise<void> {
   await storeFates(tx, fates);
-  await freeLines(
-    tx,
-    fates.filter((one) => one.fate === 'not_paid'),
-  );
   for (const scene of scenes) {
     const mine = fates.filter((one) => one.batchId === scene.batch.id);
     await giveDayBack(tx, scene, withFate(scene, mine, 'not_paid'));

@@ -40,7 +40,6 @@ import {
   findUntaken,
   type Line,
   loadWaiting,
-  lockFiles,
   markTaken,
   storeBatches,
   storeFaults,
@@ -48,6 +47,7 @@ import {
   storeSubject,
 } from './batch-store.ts';
 import { createTransfers, type PayeeCheck, type TransferRequest } from './intake.ts';
+import { lockFiles } from './references.ts';
 
 const SUBJECT = 'transfer_batch';
 const OPERATION = 'transfer_batch.create';

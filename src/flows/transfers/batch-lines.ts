@@ -8,6 +8,7 @@ import type { BankPayee } from '../../engine/rail.ts';
 import { formatUnits, parseAmount } from '../../kernel/money.ts';
 import { type Cell, LINE_FIELDS, type LineFault, type RawLine, shown } from './batch-file.ts';
 import type { PayeeCheck } from './intake.ts';
+import { payeeKey } from './payee-key.ts';
 
 /** A line that can be paid. */
 export interface GoodLine {
@@ -59,7 +60,7 @@ export function judgeLines(
 /** Two lines with the same text here are one line written twice. */
 export function sameness({ externalId, payee, amount }: Pick<GoodLine, 'externalId' | 'payee' | 'amount'>): string {
   if (externalId !== null) return `reference\n${externalId}`;
-  return `payee\n${payee.bankCode}\n${payee.accountNumber.replaceAll('-', '')}\n${amount}`;
+  return `payee\n${payeeKey(payee)}\n${amount}`;
 }
 
 /** `where` names the first one. */

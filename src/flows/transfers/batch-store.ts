@@ -1,9 +1,12 @@
 /**
- * Batches' statements. Lock order: keys (advisory, the engine's intake), then inserts; `taken_at` and `freed_at` last.
+ * Batches' statements. Lock order: keys (advisory, the engine's intake), the partner's files (references.ts), then inserts;
+ * `taken_at` last.
  * Isolation: READ COMMITTED, set by `tx`.
  */
 import { type Query, type Row, toText, toUnits, type Tx } from '../../db/pool.ts';
 import type { LineFault } from './batch-file.ts';
+import { payeeKey } from './payee-key.ts';
+import { findHolders, holderInWords } from './references.ts';
 
 export interface Batch {
   readonly id: string;
@@ -140,35 +143,36 @@ export async function findByFile(
   return row === undefined ? null : { id: toText(row['id'], 'id'), assetId: toText(row['asset_id'], 'asset_id') };
 }
 
-const LOCK_PARTNER = `select pg_advisory_xact_lock(hashtextextended('payonce.transfer_batches ' || $1, 0))`;
-
-/** One file of a partner at a time: the second sees the lines of the first. */
-export async function lockFiles(tx: Tx, partnerId: string): Promise<void> {
-  await tx.query(LOCK_PARTNER, [partnerId]);
-}
-
-const HOLDERS = `select u.n, 'transfer ' || t.id as place
-from unnest($2::int[], $3::text[]) as u (n, external_id)
-join payonce.transfers t on t.partner_id = $1 and t.external_id = u.external_id
+// What failed, was cancelled or refused is not paid: it may be in a file again. The view of lines is made to be asked by files.
+const TWINS = `with twins as materialized (
+  select u.n, l.batch_id, l.line, f.requested_at
+  from unnest($2::int[], $3::text[], $4::numeric[]) as u (n, payee, amount)
+  join payonce.transfer_batch_lines l
+    on l.partner_id = $1 and payonce.payee_key(l.bank_code, l.account_number) = u.payee and l.amount = u.amount and l.external_id is null
+  join payonce.transfer_batches f on f.id = l.batch_id
+  where f.asset_id = $5
+    and f.requested_at > payonce.now() - make_interval(hours => $6)
+),
+states as materialized (
+  select s.batch_id, s.line
+  from payonce.transfer_batch_line_states s
+  where s.batch_id = any (array(select distinct batch_id from twins))
+    and s.fate not in ('refused', 'failed', 'cancelled')
+)
+select t.n, 'line ' || t.line || ' of ' || t.batch_id as place, t.requested_at
+from twins t
+join states s on s.batch_id = t.batch_id and s.line = t.line
 union all
-select u.n, 'line ' || b.line || ' of ' || b.batch_id
-from unnest($2::int[], $3::text[]) as u (n, external_id)
-join payonce.transfer_batch_lines b on b.partner_id = $1 and b.external_id = u.external_id and b.fee is not null and b.freed_at is null`;
-
-const TWINS = `select u.n, l.batch_id, l.line
-from unnest($2::int[], $3::text[], $4::text[], $5::numeric[]) as u (n, bank_code, account_number, amount)
-join payonce.transfer_batch_lines l
-  on l.partner_id = $1 and l.bank_code = u.bank_code and l.account_number = u.account_number and l.amount = u.amount and l.external_id is null
-join payonce.transfer_batches f on f.id = l.batch_id
-where f.asset_id = $6
-  and f.requested_at > payonce.now() - make_interval(hours => $7)
-order by f.requested_at desc, l.line`;
-
-// What failed, was cancelled or refused is not paid: it may be in a file again. Asked by whole files: the view is made for that.
-const UNPAID = `select l.batch_id, l.line
-from payonce.transfer_batch_line_states l
-where l.batch_id = any ($1::text[])
-  and l.fate in ('refused', 'failed', 'cancelled')`;
+select u.n, 'transfer ' || t.id, t.requested_at
+from unnest($2::int[], $3::text[], $4::numeric[]) as u (n, payee, amount)
+join payonce.transfers t
+  on t.partner_id = $1 and payonce.payee_key(t.bank_code, t.account_number) = u.payee and t.amount = u.amount and t.external_id is null
+join payonce.transfer_states v on v.id = t.id
+where t.asset_id = $5
+  and t.requested_at > payonce.now() - make_interval(hours => $6)
+  and v.status not in ('failed', 'cancelled')
+  and not exists (select 1 from payonce.transfer_batch_lines l where l.partner_id = t.partner_id and l.ref = t.idempotency_key)
+order by requested_at, place desc`;
 
 type Payment = Pick<Line, 'externalId' | 'bankCode' | 'accountNumber' | 'amount'>;
 
@@ -180,30 +184,23 @@ export async function findTaken(
   lines: readonly Payment[],
   repeatedWithinHours: number,
 ): Promise<Map<number, string>> {
-  const places = lines.map((line, n) => ({ ...line, n }));
-  const named = places.filter((one) => one.externalId !== null);
-  const held = await query.query<{ n: number; place: string }>(HOLDERS, [
-    partnerId,
-    named.map((one) => one.n),
-    named.map((one) => one.externalId),
-  ]);
-  const nameless = places.filter((one) => one.externalId === null);
-  const { rows: twins } = await query.query<{ n: number; batch_id: string; line: number }>(TWINS, [
+  const held = await findHolders(
+    query,
+    lines.map(({ externalId }) => ({ partnerId, externalId })),
+  );
+  const nameless = lines.map((line, n) => ({ ...line, n })).filter((one) => one.externalId === null);
+  const { rows: twins } = await query.query<{ n: number; place: string }>(TWINS, [
     partnerId,
     nameless.map((one) => one.n),
-    nameless.map((one) => one.bankCode),
-    nameless.map((one) => one.accountNumber),
+    nameless.map(payeeKey),
     nameless.map((one) => one.amount),
     assetId,
     repeatedWithinHours,
   ]);
-  const inWords = (one: { batch_id: string; line: number }): string => `line ${one.line} of ${one.batch_id}`;
-  const files = [...new Set(twins.map((one) => one.batch_id))];
-  const unpaid =
-    files.length === 0 ? [] : (await query.query<{ batch_id: string; line: number }>(UNPAID, [files])).rows;
-  const harmless = new Set(unpaid.map(inWords));
-  const paying = twins.filter((one) => !harmless.has(inWords(one))).map((one) => [one.n, inWords(one)] as const);
-  return new Map([...held.rows.map((one) => [one.n, one.place] as const), ...paying.reverse()]);
+  return new Map([
+    ...[...held].map(([n, holder]) => [n, holderInWords(holder)] as const),
+    ...twins.map((one) => [one.n, one.place] as const),
+  ]);
 }
 
 const WAITING = `select l.batch_id, l.line, l.ref, l.partner_id, l.external_id, l.amount, l.fee, l.bank_code, l.account_number, l.holder_name,
@@ -286,19 +283,6 @@ export async function storeFates(tx: Tx, list: readonly NewFate[]): Promise<void
     list.map((one) => one.objectId),
     list.map((one) => one.detail),
   ]);
-}
-
-const FREE_LINES = `update payonce.transfer_batch_lines l
-set freed_at = payonce.now()
-from unnest($1::text[], $2::int[]) as u (batch_id, line)
-where l.batch_id = u.batch_id
-  and l.line = u.line
-  and l.freed_at is null`;
-
-/** Not paid: their references may be used again. */
-export async function freeLines(tx: Tx, list: readonly Pick<Line, 'batchId' | 'line'>[]): Promise<void> {
-  if (list.length === 0) return;
-  await tx.query(FREE_LINES, [list.map((one) => one.batchId), list.map((one) => one.line)]);
 }
 
 const FLAG = `insert into payonce.payees_flagged (return_id, partner_id, bank_code, account_number, batch_id, line, reason)

@@ -9,9 +9,9 @@
  * neither the partner's again nor spent, and a case is open until a later look is clear, or two persons decide the line. Where
  * later looks contradict what was booked, nothing is booked by itself: a case.
  * HELD, UNCLAIMED and the like are no failures (M6): the batch stays open until the provider decides, for 32 days.
- * Never: a line sent again by itself. Its reference is free again once it is proved not paid.
+ * Never: a line sent again by itself. Its reference is free while it stands that it was not paid (references.ts).
  */
-import type { Tx } from '../../db/pool.ts';
+import type { Query, Tx } from '../../db/pool.ts';
 import { closeCases, openCase } from '../../engine/cases.ts';
 import type { FlowVerb } from '../../engine/deps.ts';
 import type { BookedReturn, EndedEffect, Flow, Outcome, Then } from '../../engine/flow.ts';
@@ -35,14 +35,7 @@ import {
   withFate,
 } from './batch-fates.ts';
 import { linesForEvent, toBatchView } from './batch-reads.ts';
-import {
-  flagLinePayees,
-  freeLines,
-  type LineWithFate,
-  loadLines,
-  type NewFate,
-  type StoredBatch,
-} from './batch-store.ts';
+import { flagLinePayees, type LineWithFate, loadLines, type NewFate, type StoredBatch } from './batch-store.ts';
 import { afterRelease, at, returnItems } from './ends.ts';
 
 export { readCsv, type RawLine } from './batch-file.ts';
@@ -206,10 +199,6 @@ async function released(
     SUBJECT,
     closing.flatMap(({ batch }) => (batch.day === null ? [] : [{ ...batch, day: batch.day }])),
   );
-  await freeLines(
-    tx,
-    closing.flatMap((scene) => scene.lines),
-  );
   return scenes.map(({ batch }, index) => toReleased(batch, at(ended, index).next));
 }
 
@@ -281,8 +270,24 @@ function toEvent(batch: StoredBatch, name: keyof typeof STATUS_OF, extra: Record
 const DECISIONS = ['paid', 'not_paid'] as const;
 
 /** Two persons say what became of a line that the provider does not show: its money leaves suspense. */
-export function makeBatchVerbs(chart: Chart, makeId: MakeId): { readonly decide_line: FlowVerb } {
+export function makeBatchVerbs(
+  chart: Chart,
+  makeId: MakeId,
+  query: Query,
+): { readonly decide_line: FlowVerb; readonly close: FlowVerb } {
   return {
+    // Only this case moves a line's money out of suspense.
+    close: {
+      async objection(about) {
+        if (about.kind !== 'lines_unknown') return null;
+        const batchId = about.subjectKey.slice(SUBJECT.length + 1);
+        const lines = (await loadLines(query, [batchId])).get(batchId) ?? [];
+        const unknown = lines.filter((line) => line.fate === 'unknown').map((line) => line.line);
+        return unknown.length === 0
+          ? null
+          : `the money of ${unknown.length} lines is in suspense (${unknown.slice(0, 20).join(', ')}): decide each, with decide_line`;
+      },
+    },
     decide_line: {
       objection(about, { line, fate }) {
         if (about.kind !== 'lines_unknown') return Promise.resolve('this case is not about lines of a batch');

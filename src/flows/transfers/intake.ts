@@ -15,6 +15,7 @@ import {
   takeOrders,
 } from '../../engine/intake.ts';
 import type { BankPayee } from '../../engine/rail.ts';
+import { findHolders, holderInWords, shareFiles } from './references.ts';
 import { loadExternalIds, lockRepaid, type Repaid, storeTransfers } from './store.ts';
 import { toPartnerView } from './view.ts';
 
@@ -90,6 +91,8 @@ const TRANSFER: OrderKind<TransferRequest> = {
   debits: () => true,
   refuses: (_request, _policy, own) => (own === undefined ? null : 'it is an account of this system'),
   payee: (request) => request.payee,
+  // Another partner's order says nothing about this one's.
+  judgedAlone: ({ partnerId, repays }) => (repays === null ? [] : [`repays\n${partnerId}\n${repays}`]),
   objections,
   loadExternalIds,
   store: (tx, drafts) =>
@@ -135,27 +138,50 @@ export function createTransfers(deps: CreateDeps, requests: readonly TransferReq
 }
 
 async function objections(tx: Tx, orders: readonly TransferRequest[]): Promise<readonly (Objection | null)[]> {
-  const repaying = orders.flatMap((order) => (order.repays === null ? [] : [order.repays]));
-  const found = await lockRepaid(tx, repaying);
-  const taken = new Set<string>();
-  return orders.map((order) => {
-    if (order.repays === null) return null;
-    const fault = taken.has(order.repays)
-      ? 'another transfer of this batch pays it again'
-      : repayFault(order, found.get(order.repays));
-    taken.add(order.repays);
+  await shareFiles(
+    tx,
+    orders.flatMap((order) => (order.externalId === null ? [] : [order.partnerId])),
+  );
+  const holders = await findHolders(tx, orders);
+  const repaid = await lockRepaid(
+    tx,
+    orders.flatMap((order) => (order.repays === null ? [] : [order.repays])),
+  );
+  return orders.map((order, index) => {
+    const holder = holders.get(index);
+    if (holder !== undefined)
+      return {
+        code: 'PO_EXTERNAL_ID_TAKEN',
+        facts: {
+          pointer: '/external_id',
+          got: order.externalId ?? '',
+          detail: `This external_id is that of ${holderInWords(holder)}`,
+          resource: { type: holder.type, id: holder.id },
+        },
+      };
+    const fault = order.repays === null ? null : repayFault(order, repaid.get(order.repays));
     if (fault === null) return null;
     return {
       code: 'PO_REPAYS_REFUSED',
-      facts: { pointer: '/repays', got: order.repays, detail: `This cannot be paid again: ${fault}` },
+      facts: { pointer: '/repays', got: order.repays ?? '', detail: `This cannot be paid again: ${fault}` },
     };
   });
 }
 
-const ENDED_UNPAID = new Set(['failed', 'cancelled', 'returned']);
-
+/** Only what is proved not to be with the payee is paid again: released and undoubted, or come back to the last unit. */
 function repayFault(order: TransferRequest, repaid: Repaid | undefined): string | null {
   if (repaid === undefined || repaid.partnerId !== order.partnerId) return 'there is no such transfer';
   if (repaid.repaidBy !== null) return `${repaid.repaidBy} pays it again already`;
-  return ENDED_UNPAID.has(repaid.status) ? null : `it is ${repaid.status}`;
+  if (repaid.inDoubt) return 'a case about it is open';
+  switch (repaid.status) {
+    case 'returned':
+      return repaid.cameBack === repaid.amount
+        ? null
+        : 'only a part of it came back; pay that part by a transfer of its own';
+    case 'failed':
+    case 'cancelled':
+      return null;
+    default:
+      return `it is ${repaid.status}`;
+  }
 }

@@ -20,7 +20,8 @@ const COLUMNS = `t.id, t.partner_id, t.external_id, t.asset_id, a.code as asset_
   t.account_number, t.holder_name, t.memo, t.repays, t.requested_at, t.day::text as day,
   exists (
     select 1 from payonce.payees_flagged f
-    where f.partner_id = t.partner_id and f.bank_code = t.bank_code and f.account_number = t.account_number) as payee_flagged`;
+    where f.partner_id = t.partner_id
+      and payonce.payee_key(f.bank_code, f.account_number) = payonce.payee_key(t.bank_code, t.account_number)) as payee_flagged`;
 
 const LOAD = `select ${COLUMNS}
 from payonce.transfers t
@@ -100,6 +101,11 @@ export interface Repaid {
   readonly partnerId: string;
   readonly status: string;
   readonly repaidBy: string | null;
+  readonly amount: bigint;
+  /** What the rail says came back, before fees. */
+  readonly cameBack: bigint;
+  /** A case about it is open. */
+  readonly inDoubt: boolean;
 }
 
 // Two transfers that pay one again wait for each other here; what the second reads is in a statement of its own.
@@ -110,7 +116,9 @@ where s.type = 'transfer'
 order by s.id
 for no key update`;
 
-const REPAID = `select t.id, t.partner_id, v.status, r.id as repaid_by
+const REPAID = `select t.id, t.partner_id, v.status, r.id as repaid_by, t.amount,
+       coalesce((select sum(b.amount) from payonce.returns b where b.effect_id = v.effect_id), 0) as came_back,
+       exists (select 1 from payonce.cases k where k.effect_id = v.effect_id and k.closed_at is null) as in_doubt
 from payonce.transfers t
 join payonce.transfer_states v on v.id = t.id
 left join payonce.transfers r on r.repays = t.id
@@ -119,12 +127,19 @@ where t.id = any ($1::text[])`;
 export async function lockRepaid(tx: Tx, ids: readonly string[]): Promise<Map<string, Repaid>> {
   if (ids.length === 0) return new Map();
   await tx.query(LOCK_REPAID, [ids]);
-  const { rows } = await tx.query<{ id: string; partner_id: string; status: string; repaid_by: string | null }>(
-    REPAID,
-    [ids],
-  );
+  const { rows } = await tx.query(REPAID, [ids]);
   return new Map(
-    rows.map((row) => [row.id, { partnerId: row.partner_id, status: row.status, repaidBy: row.repaid_by }]),
+    rows.map((row) => [
+      toText(row['id'], 'id'),
+      {
+        partnerId: toText(row['partner_id'], 'partner_id'),
+        status: toText(row['status'], 'status'),
+        repaidBy: row['repaid_by'] as string | null,
+        amount: toUnits(row['amount'], 'amount'),
+        cameBack: toUnits(row['came_back'], 'came_back'),
+        inDoubt: row['in_doubt'] === true,
+      },
+    ]),
   );
 }
 
@@ -194,4 +209,32 @@ export async function loadFate(query: Query, id: string): Promise<TransferFate> 
       at: one['at'] as Date,
     })),
   };
+}
+
+// Under a share lock on what is paid again: testimony of it waits for the seal, or the seal sees it.
+const LOCK_PAID_AGAIN = `select e.id
+from payonce.transfers t
+join payonce.effects e on e.subject_type = 'transfer' and e.subject_id = t.repays
+where t.id = any ($1::text[])
+order by e.id
+for share of e`;
+
+const MOVED_AFTER_ALL = `select t.id, t.repays
+from payonce.transfers t
+join payonce.effects e on e.subject_type = 'transfer' and e.subject_id = t.repays
+where t.id = any ($1::text[])
+  and (e.state in ('PENDING', 'SEALED')
+    or e.state = 'SETTLED' and not exists (select 1 from payonce.returns r where r.effect_id = e.id)
+    or e.state = 'RELEASED' and exists (
+      select 1 from payonce.effect_evidence v
+      where v.effect_id = e.id and v.id > e.released_by and v.rank in ('word', 'object') and v.struck_at is null
+        and not (v.rank = 'word' and v.object_id is not null and exists (
+          select 1 from payonce.effect_evidence f
+          where f.id = e.released_by and f.kind = 'PROVIDER_FAILED' and f.object_id = v.object_id))))`;
+
+/** Of these transfers, those that pay again what moved after all, or may still, by what they name. */
+export async function loadBarredRepayers(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
+  await tx.query(LOCK_PAID_AGAIN, [ids]);
+  const { rows } = await tx.query<{ id: string; repays: string }>(MOVED_AFTER_ALL, [ids]);
+  return new Map(rows.map((row) => [row.id, row.repays]));
 }
