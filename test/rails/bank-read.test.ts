@@ -357,9 +357,13 @@ test('a look that finds nothing is not found only where everything was read, by 
   assert.equal(look({ status: 404, body: { code: 'not_found' } }, { look: 'by_key' }), 'not_found');
   assert.equal(look({ status: 404, body: 'no such route' }, { look: 'by_key' }), 'unreadable');
   // A framework's own answer where the route is gone: words and no code.
-  const gone = { title: 'Not Found', status: 404, detail: 'No static resource v1/transfers.' };
-  for (const body of [gone, { ...gone, type: 'about:blank' }, { ...gone, title: 'transfer not found' }])
-    assert.equal(look({ status: 404, body }, { look: 'by_key' }), 'unreadable', JSON.stringify(body));
+  const blank = { type: 'about:blank', status: 404, detail: 'No static resource v1/transfers.' };
+  for (const words of ['Not Found', 'not_found', 'transfer not found'])
+    for (const body of [
+      { ...blank, title: words },
+      { status: 404, title: words },
+    ])
+      assert.equal(look({ status: 404, body }, { look: 'by_key' }), 'unreadable', words);
   const own = { type: 'https://bank.invalid/problems/not-found', title: 'There is none' };
   assert.equal(look({ status: 404, body: own }, { look: 'by_key' }), 'not_found');
   assert.equal(look({ status: 200, body: { data: [] } }, { look: 'by_key', whole: false }), 'unreadable');
