@@ -3,9 +3,13 @@
  * it has paid.
  *
  * Promises: what is paid there is seen in its own books, apart from ours. The first answer to a transfer is lost, and some
- * later ones, so that the first transfer of a run shows what happens then. Never: anything for production. Its books begin
- * anew at each start, at another address: what was under way in an earlier run is never sent to it again.
+ * later ones, so that the first transfer of a run shows what happens then. With a data folder it keeps its address, so that
+ * what was under way goes on; its books begin anew at each start with what our ledger says is left, and its ids never repeat.
+ * Never: anything for production.
  */
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { type Bank, startBank } from '../../sim/bank/bank.ts';
 import { accountName } from '../ledger/accounts.ts';
 import type { BankConfig } from './config.ts';
@@ -21,22 +25,70 @@ const LOST_LATER = 0.2;
 /** From accepted to paid: long enough to be seen under way. */
 const SETTLE_MS = 1_000;
 
+/** Receivers that show what a bank can do with a payment: refuse it, fail it after accepting it, give it back. */
+export const DEMO_ACCOUNTS = { refused: '1000000001', fails: '1000000002', comesBack: '1000000003' } as const;
+const FAIL_MS = 500;
+/** After it was paid. */
+const GIVE_BACK_MS = 3_000;
+
+/** Where it listened before, and how often it was started: its ids come from that. */
+interface Kept {
+  readonly port: number;
+  readonly starts: number;
+}
+const STATE_FILE = 'bank.json';
+
 /** Everything started is given to `standing`. */
-export async function startDevBank(standing: AsyncDisposableStack): Promise<Bank> {
+export async function startDevBank(standing: AsyncDisposableStack, dataFolder: string | null): Promise<Bank> {
+  const file = dataFolder === null ? null : join(dataFolder, STATE_FILE);
+  const kept = file === null ? null : await readKept(file);
+  const starts = (kept?.starts ?? 0) + 1;
   const lost = { on: 'create', fault: { kind: 'lose_answer' } } as const;
-  return standing.adopt(
+  const to = (account: string) => ({
+    on: 'create' as const,
+    when: ({ body }: { readonly body: Buffer }) => body.includes(account),
+  });
+  const bank = standing.adopt(
     await startBank({
       profile: 'generic',
-      seed: 'payonce up',
+      seed: `payonce up ${starts}`,
       settleMs: SETTLE_MS,
       balance: BANK_FUNDS,
+      ...(kept !== null && (await isFree(kept.port)) ? { port: kept.port } : {}),
       faults: [
         { ...lost, calls: LOST_FIRST },
         { ...lost, chance: LOST_LATER },
+        { ...to(DEMO_ACCOUNTS.fails), fault: { kind: 'fail_later', ms: FAIL_MS } },
+        { ...to(DEMO_ACCOUNTS.comesBack), fault: { kind: 'return_later', ms: GIVE_BACK_MS } },
       ],
     }),
     (one) => one.stop(),
   );
+  bank.accounts.close(DEMO_ACCOUNTS.refused);
+  if (file !== null) await writeFile(file, `${JSON.stringify({ port: bank.port, starts } satisfies Kept)}\n`);
+  return bank;
+}
+
+/** A file that is damaged is as none: another address, which the alert `sends_withheld` tells. */
+async function readKept(file: string): Promise<Kept | null> {
+  try {
+    const read: unknown = JSON.parse(await readFile(file, 'utf8'));
+    if (typeof read !== 'object' || read === null || !('port' in read) || !('starts' in read)) return null;
+    const { port, starts } = read;
+    return Number.isSafeInteger(port) && Number.isSafeInteger(starts)
+      ? { port: Number(port), starts: Number(starts) }
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const probe = createServer();
+  probe.once('error', () => resolve(false));
+  probe.listen({ host: '127.0.0.1', port, exclusive: true }, () => probe.close(() => resolve(true)));
+  return promise;
 }
 
 export function bankConfig(bank: Bank): BankConfig {

@@ -75,6 +75,14 @@ async function readyToken(anvil: Anvil, dataFolder: string | null): Promise<`0x$
   const token = await deployToken(atOnce, customer.privateKey, { name: 'Test USDT', symbol: 'USDT', decimals: 6 });
   await mintTokens(atOnce, customer.privateKey, token, wallet.address, WALLET_TOKENS);
   await mintTokens(atOnce, customer.privateKey, token, customer.address, CUSTOMER_TOKENS);
+  // What was minted is the opening balance: final before the first scan begins, or it would be money of nobody known.
+  const minted = await anvil.rpc('eth_blockNumber', []);
+  for (;;) {
+    const final = await anvil.rpc('eth_getBlockByNumber', ['finalized', false]);
+    const number = typeof final === 'object' && final !== null && 'number' in final ? final.number : '0x0';
+    if (BigInt(String(number)) >= BigInt(String(minted))) break;
+    await anvil.rpc('anvil_mine', ['0x1']);
+  }
   if (dataFolder !== null) await writeFile(join(dataFolder, 'token'), token);
   return token;
 }

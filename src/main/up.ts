@@ -12,7 +12,7 @@ import { postingKey } from '../kernel/ids.ts';
 import { systemChance } from '../kernel/ports.ts';
 import { accountName } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
-import { makeDevSigner, openKeystore } from '../rails/evm/index.ts';
+import { openKeyFiles } from '../rails/keystore.ts';
 import type { Anvil } from '../../sim/anvil.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
 import { ROLES } from '../worker/roles.ts';
@@ -21,9 +21,10 @@ import type { Config } from './config.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { addDevRoutes } from './dev-routes.ts';
+import { devKeyring } from './keys.ts';
 import { registerChain } from './register.ts';
 import { needFreePort, openApp, openDatabase, runUntilStopped, startWorkers } from './serve.ts';
-import { type App, assetId } from './wire.ts';
+import type { App } from './wire.ts';
 
 /** A weak passphrase hash on purpose: these keys hold test tokens. */
 const DEV_SCRYPT_N = 4_096;
@@ -46,14 +47,13 @@ export async function up(config: Config): Promise<void> {
     // The database first: it is what refuses a folder that is in use, before a second chain writes into it.
     const database = standing.adopt(await openDatabase(config), (one) => one.stop());
     const chain = await startDevChain(standing, dataFolder, database.url);
-    const bank = await startDevBank(standing);
+    const bank = await startDevBank(standing, dataFolder);
     if (dataFolder !== null) await writeFile(join(folder, 'database-url'), database.url, { mode: 0o600 });
-    const keystore = await openKeystore(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
+    const files = await openKeyFiles(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
     const app = standing.adopt(
       await openApp({ ...config, chains: [chainConfig(chain, wallet)], banks: [bankConfig(bank)] }, database, {
-        signer: makeDevSigner(),
-        newAddress: () => keystore.createAddress(),
+        keys: { ...devKeyring(), newAddress: () => files.createAddress() },
       }),
       (one) => one.close(),
     );
@@ -82,7 +82,7 @@ async function seedDemo(app: App, chain: DevChain, wallet: string): Promise<void
       'insert into payonce.partners (id, name, time_zone) values ($1, $2, $3) on conflict (id) do nothing',
       [DEMO_PARTNER, 'Demo partner', 'UTC'],
     );
-    await openBalance(tx, app, { ...onChain, asset: assetId(wired.chain, chain.token), units: WALLET_TOKENS });
+    await openBalance(tx, app, { ...onChain, asset: wired.assetIdOf(chain.token), units: WALLET_TOKENS });
     await openBalance(tx, app, { ...onChain, asset: wired.coinAssetId, units: coin });
     await openBalance(tx, app, {
       chain: bank.rail.name,
@@ -152,7 +152,7 @@ function welcome(url: string, key: string, chain: DevChain, bank: Bank, dataFold
     `Payonce is ready at ${url}   (API: ${url}/openapi.json)`,
     `partner key: ${key}`,
     `chain: ${chain.anvil.url}   (JSON-RPC, chain ${chain.anvil.chainId}, test USDT ${chain.token})`,
-    `bank: ${bank.url}   (a simulated bank with books of its own, which begin anew at each start)`,
+    `bank: ${bank.url}   (a simulated bank; its own books begin anew at each start, with what the ledger says is left)`,
     dataFolder === null
       ? 'data: temporary. PAYONCE_DATA=./payonce-data npm start keeps it and lets npx payonce … work beside it.'
       : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it.`,

@@ -44,12 +44,18 @@ async function startUp(folder: string): Promise<Up> {
   };
 }
 
-async function ask(one: Up, path: string, body?: object, key = one.key): Promise<{ status: number; body: unknown }> {
+async function ask(
+  one: Up,
+  path: string,
+  body?: object,
+  key = one.key,
+  order = '',
+): Promise<{ status: number; body: unknown }> {
   const answer = await fetch(`${one.url}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
     headers: {
       authorization: `Bearer ${key}`,
-      'idempotency-key': `up${path.replaceAll('/', '-')}`,
+      'idempotency-key': `up${path.replaceAll('/', '-')}${order}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -77,9 +83,11 @@ interface Arrived {
   readonly answers_lost: number;
 }
 
+const payee = { bank_code: '004', account_number: '110-123-0456', holder_name: 'Kim Minji' };
+const bankOf = (one: Up): string | undefined => /bank: (\S+)/.exec(one.said())?.[1];
+
 /** Pays through the bank and waits until its story has ended. */
 async function transfer(one: Up, external: string, amount: string): Promise<Arrived> {
-  const payee = { bank_code: '004', account_number: '110-123-0456', holder_name: 'Kim Minji' };
   const made = await ask(one, '/v1/transfers', { asset: 'KRW', amount, external_id: external, ...payee });
   assert.equal(made.status < 300, true, JSON.stringify(made.body));
   return (await ask(one, `/dev/transfers/${external}`)).body as Arrived;
@@ -101,6 +109,16 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   const again = await startUp(data.folder);
   const other = await ask(again, '/v1/transfers', { asset: 'KRW', amount: '1' });
   assert.equal(other.status >= 400, true, 'the first run’s transfer is still known under its key');
+  assert.equal(bankOf(again), bankOf(first), 'what was under way goes on at the same address');
+  const next = await ask(again, '/v1/transfers', { ...payee, asset: 'KRW', amount: '7', external_id: 'next' }, again.key, 'next');
+  assert.equal(next.status < 300, true, JSON.stringify(next.body));
+  const { transfer: paid } = (await ask(again, '/dev/transfers/next')).body as Arrived;
+  assert.equal(paid.status, 'confirmed');
+  assert.notEqual(paid.bank_id, lost.transfer.bank_id, 'its ids never repeat');
+  for (const command of ['alerts', 'case']) {
+    const open = await payonce(command === 'case' ? ['case', 'list'] : ['alerts'], { PAYONCE_DATA: data.folder });
+    assert.match(open.stdout, /No open (alert|case)\./, 'a first start opens nothing by itself');
+  }
   await again.kill('SIGTERM');
   data.remove();
 });
