@@ -43,7 +43,7 @@ export const BANK: Guard[] = [
   },
   {
     name: 'retention margin',
-    file: 'src/engine/store.ts',
+    file: 'src/engine/raise.ts',
     find: 'e.first_sent_at + make_interval(secs => $4::float8 / 1000) > payonce.now()',
     replace: 'true',
     test: TRANSFERS,

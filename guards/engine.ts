@@ -108,7 +108,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'lease fence (permission to send)',
-    file: 'src/engine/store.ts',
+    file: 'src/engine/raise.ts',
     find: '  and e.lease_token = u.token\n  and e.lease_until is not null\n  and not e.no_send',
     replace: '  and not e.no_send',
     test: FENCES,
@@ -136,7 +136,7 @@ export const ENGINE: PlacedGuard[] = [
   },
   {
     name: 'nothing sent after a re-open',
-    file: 'src/engine/store.ts',
+    file: 'src/engine/raise.ts',
     find: '  and not e.no_send\n',
     replace: '',
     test: FENCES,

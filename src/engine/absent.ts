@@ -22,7 +22,8 @@ import type { ObservationKind, Rail } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll } from './send.ts';
-import { claimOne, type EffectRow, lockEffects, raiseSends } from './store.ts';
+import { claimOne, type EffectRow, lockEffects } from './store.ts';
+import { raiseSends } from './raise.ts';
 
 interface Opened extends Approved {
   /** As claimed: its token is our lease. */
@@ -33,7 +34,7 @@ interface Opened extends Approved {
 /** Durable on return. `PO_BUSY` where somebody else advances the effect now; the proposal stays open. */
 export async function approveAbsent(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Approval> {
   const opened = await open(deps, operator, proposalId);
-  if (opened.outcome === 'void') return opened;
+  if (opened.outcome !== 'approved') return opened;
   const { rail, claimed, detail } = opened;
   const asked = await askOnce(deps, opened, deps.ports.clock.monotonicMs());
   const against = asked.find((one) => AGAINST.includes(one.observation.kind));
@@ -66,14 +67,10 @@ function inconclusive({ observation }: Found): Approval {
   return { outcome: 'void', why: `inconclusive: asked, the bank ${what}: ${detail}` };
 }
 
-function open(
-  deps: EngineDeps,
-  operator: Operator,
-  proposalId: string,
-): Promise<Opened | (Approval & { outcome: 'void' })> {
+function open(deps: EngineDeps, operator: Operator, proposalId: string): Promise<Opened | Approval> {
   return deps.pool.tx('approve absent', async (tx) => {
     const approved = await openApproval(tx, deps, operator, proposalId, null);
-    if (approved.outcome === 'void') return approved;
+    if (approved.outcome !== 'approved') return approved;
     const id = approved.effect?.id;
     const rail = deps.rails.get(approved.effect?.rail ?? '');
     if (id === undefined || rail === undefined) throw new PayonceError('PO_INTERNAL');
@@ -95,7 +92,13 @@ async function askOnce(deps: EngineDeps, opened: Opened, started: number): Promi
   const allowed = (rail.withholds?.(sealed) ?? null) === null;
   const raised = allowed
     ? await deps.pool.tx('raise', (tx) =>
-        raiseSends(tx, [{ id: claimed.id, token: claimed.leaseToken }], leaseMsOf(deps, rail), keyWindowMs(rail), true),
+        raiseSends(
+          tx,
+          [{ id: claimed.id, token: claimed.leaseToken, asked: true }],
+          leaseMsOf(deps, rail),
+          keyWindowMs(rail),
+          true,
+        ),
       )
     : new Map<bigint, number>();
   const sendNumber = raised.get(claimed.id);

@@ -82,7 +82,7 @@ export async function approve(deps: EngineDeps, operator: Operator, proposalId: 
   try {
     return await deps.pool.tx('approve', async (tx) => {
       const opened = await openApproval(tx, deps, operator, proposalId, foreign);
-      if (opened.outcome === 'void') return opened;
+      if (opened.outcome !== 'approved') return opened;
       const did = await carryOut(tx, deps, opened);
       await completeProposal(tx, operator, opened, did);
       return { outcome: 'done', did };
@@ -118,9 +118,10 @@ async function carryOut(tx: Tx, deps: EngineDeps, approved: Approved): Promise<s
       return unwind(tx, needed(effect), one.id, detail.reason);
     case 'fail':
     case 'next_try': {
-      const did = await chooseAfterRelease(tx, deps, needed(effect), verb, detail.reason);
-      await closeOne(tx, one.id, `${did} by two persons: ${detail.reason}`);
-      return did;
+      const chosen = await chooseAfterRelease(tx, deps, needed(effect), verb, detail.reason);
+      if ('refused' in chosen) throw new ActRefused(chosen.refused);
+      await closeOne(tx, one.id, `${chosen.did} by two persons: ${detail.reason}`);
+      return chosen.did;
     }
     default: {
       const act = deps.verbs.get(verb);
@@ -183,6 +184,9 @@ async function sayItMoved(
 
 /** A settled effect that never happened after all (broken finality): the postings are reversed, nothing is sent again. */
 async function unwind(tx: Tx, effect: EffectRow, caseId: string, reason: string): Promise<string> {
+  const back = await tx.query('select 1 from payonce.returns where effect_id = $1 limit 1', [effect.id]);
+  if (back.rowCount > 0)
+    throw new ActRefused('money of it came back and is booked: to reverse all of it too would credit it twice');
   const { rows } = await tx.query<{ id: bigint }>(
     "select id from payonce.postings where effect_id = $1 and idem_key not like 'GAS:%' order by id limit 1",
     [effect.id],

@@ -29,12 +29,12 @@ import {
   loadInFlight,
   loadOpenOf,
   loadSignerLoad,
-  raiseSends,
 } from './store.ts';
 import { surveySigners } from './survey.ts';
 import { giveBackWaiting } from './wait.ts';
 import { tellWithheld, withheldReason } from './withheld.ts';
 import { loadVariants } from './evidence-store.ts';
+import { raiseSends } from './raise.ts';
 
 export interface Advanced {
   readonly pending: number;
@@ -122,7 +122,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
     else if (verdict?.verdict === 'wait') waiting.push({ effect, verdict });
   });
   await giveBackWaiting(deps, rail, waiting);
-  const sealed = await sealPlanned(deps.pool, rail, planned, leaseMsOf(deps, rail));
+  const sealed = await sealPlanned(deps.pool, rail, planned, leaseMsOf(deps, rail), deps.flows);
   deps.counters.sealed += sealed.length;
   if (sealed.length === 0) return;
   await relaysAgain(deps.pool, rail, sealed);
@@ -353,9 +353,10 @@ async function raise(
   window: number | null,
 ): Promise<Map<bigint, number>> {
   return pool.tx('raise', async (tx) => {
-    const toItem = (one: { effect: EffectRow }): { id: bigint; token: bigint } => ({
-      id: one.effect.id,
-      token: one.effect.leaseToken,
+    const toItem = ({ effect }: { effect: EffectRow }): { id: bigint; token: bigint; asked: boolean } => ({
+      id: effect.id,
+      token: effect.leaseToken,
+      asked: effect.wanted !== null,
     });
     const plain = await raiseSends(
       tx,

@@ -10,27 +10,29 @@ import type { Then } from './flow.ts';
 import { followRelease } from './settle.ts';
 import { type EffectRow, lockEffectsOfSubject } from './store.ts';
 
-/** Durable with the caller's commit; answers what it did, in words. */
+/** Durable with the caller's commit; answers what it did, or why nothing was done, in words. */
 export async function chooseAfterRelease(
   tx: Tx,
   deps: EngineDeps,
   effect: EffectRow,
   choice: 'fail' | 'next_try',
   reason: string,
-): Promise<string> {
+): Promise<{ readonly did: string } | { readonly refused: string }> {
   const last = (await lockEffectsOfSubject(tx, effect.subjectType, effect.subjectId)).at(-1);
   const flow = deps.flows.get(effect.subjectType);
   if (flow === undefined || last === undefined) throw new InvariantBroken(`no flow for ${effect.subjectType}`);
-  if (last.id !== effect.id || last.state !== 'RELEASED') return 'nothing: it goes on by itself already';
+  if (last.id !== effect.id || last.state !== 'RELEASED') return { refused: 'it goes on by itself already' };
   const by = (await loadEvidence(tx, [effect.id])).get(effect.id)?.find((one) => one.id === effect.releasedBy);
   if (by === undefined) throw new InvariantBroken(`effect ${effect.id} was released by nothing`);
   // Periodic work begins anew by itself: another subject may have the lane by now, and one at a time is its whole point.
   const lane = choice === 'next_try' ? await holderOfLane(tx, effect.lane) : null;
-  if (lane !== null) return `nothing: ${lane} does the same work now; decide again when it has ended`;
-  const next: Then = choice === 'fail' ? { step: 'fail', reason } : { step: 'again' };
+  if (lane !== null) return { refused: `${lane} does the same work now; decide again when it has ended` };
+  // What people wrote for each other stays with them.
+  const next: Then =
+    choice === 'fail' ? { step: 'fail', reason: 'it did not move; decided by people' } : { step: 'again' };
   const { kind, objectId } = by;
   await followRelease(tx, deps, flow, { effect, kind, objectId, detail: reason, next });
-  return choice === 'fail' ? 'told the partner that it failed' : 'began the next try';
+  return { did: choice === 'fail' ? 'told the partner that it failed' : 'began the next try' };
 }
 
 const HOLDER = `select subject_type, subject_id

@@ -18,9 +18,17 @@ where kind = $1
   and cleared_at is null`;
 
 const OPEN = `select kind, key, message, first_at, last_at, times
-from payonce.alerts
-where cleared_at is null
-order by first_at, id
+from (
+  select kind, key, message, first_at, last_at, times
+  from payonce.alerts
+  where cleared_at is null
+  union all
+  select 'case', id, kind || ': ' || summary, opened_at, last_seen_at, 1
+  from payonce.cases
+  where closed_at is null
+    and severity >= 2
+) o
+order by first_at, kind, key
 limit 1000`;
 
 export interface Alert {
@@ -43,6 +51,7 @@ export async function clearAlert(query: Query, kind: string, key: string): Promi
   await query.query(CLEAR, [kind, key]);
 }
 
+/** What people should look at now, the oldest first: alerts, and each open case that cannot wait until somebody has time. */
 export async function loadOpenAlerts(query: Query): Promise<Alert[]> {
   const { rows } = await query.query<{
     kind: string;

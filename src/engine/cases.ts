@@ -82,5 +82,29 @@ export async function closeCases(
   how: string,
 ): Promise<number> {
   if (effectIds.length === 0) return 0;
-  return (await query.query(CLOSE_FOR_EFFECT, [effectIds, kinds, how])).rowCount;
+  const { rows } = await query.query<{ id: string }>(CLOSE_FOR_EFFECT, [effectIds, kinds, how]);
+  // While one settled effect is gone all recent ones are asked for again: that ends by a person.
+  if (!kinds.includes('broken_finality'))
+    await clearAlertsOf(
+      query,
+      rows.map((row) => row.id),
+    );
+  return rows.length;
+}
+
+const CLEAR_WITH = `update payonce.alerts a
+set cleared_at = payonce.now()
+from payonce.cases k
+join (values ('unmatched_inbound', 'unknown_inbound'), ('unknown_movement', 'unknown_internal'),
+  ('unknown_movement', 'unknown_outbound'), ('contradiction', 'contradiction'), ('told_failed', 'reopened'),
+  ('broken_finality', 'settled_vanished')) raised (case_kind, alert_kind) on raised.case_kind = k.kind
+left join payonce.effects e on e.id = k.effect_id
+where k.id = any ($1::text[])
+  and a.kind = raised.alert_kind
+  and a.key in (k.subject_key, e.rail || ':' || e.id)
+  and a.cleared_at is null`;
+
+/** What was told when these cases were opened is over with them. */
+export async function clearAlertsOf(query: Query, caseIds: readonly string[]): Promise<void> {
+  if (caseIds.length > 0) await query.query(CLEAR_WITH, [caseIds]);
 }

@@ -141,7 +141,12 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
     if (
       !facts.objectTestimony &&
       (EVIDENCE[dead.kind].chainFinal ||
-        (dead.kind === 'PROVIDER_FAILED' && dead.objectId !== null && dead.objectId === facts.acceptedObject))
+        (dead.kind === 'PROVIDER_FAILED' &&
+          dead.objectId !== null &&
+          dead.objectId === facts.acceptedObject &&
+          ![...facts.namedObjects, ...word.map((one) => one.objectId)].some(
+            (one) => one !== null && one !== dead.objectId,
+          )))
     ) {
       return { act: 'release', by: dead };
     }

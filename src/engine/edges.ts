@@ -124,7 +124,7 @@ set state = 'RELEASED', released_by = u.evidence, release_rank = u.rank, ended_a
     wait_reason = null, lease_until = null,
     fresh_look_at = coalesce(u.looked_at, e.fresh_look_at),
     watch_at = case when u.rank = 'believed' or exists (
-      select 1 from payonce.effect_evidence v where v.id = u.evidence and v.kind in ('REFUSED_AT_ONCE', 'REJECTION_STORED'))
+      select 1 from payonce.effect_evidence v where v.id = u.evidence and v.kind in ('REFUSED_AT_ONCE', 'REJECTION_STORED', 'PROVIDER_FAILED'))
       then payonce.now() + interval '1 hour' end
 from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bool[], $6::timestamptz[]) as u (id, token, evidence, rank, over_word, looked_at)
 where e.id = u.id

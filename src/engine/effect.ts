@@ -82,6 +82,8 @@ export interface Facts {
   readonly testimonies: number;
   readonly objectTestimony: boolean;
   readonly acceptedObject: string | null;
+  /** Every object that testimony on record names: one that failed says nothing about another. */
+  readonly namedObjects: readonly (string | null)[];
   /** Operators whose witnesses have said, in this pass or before, that the nonce was spent by this other transaction. */
   readonly absence: readonly { readonly operator: string; readonly objectId: string | null }[];
   readonly absenceWitnesses: number;

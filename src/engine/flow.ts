@@ -80,6 +80,8 @@ export interface Flow {
   ): Promise<Outcome>;
   /** Batches: the lines, by name, that were paid: of others nothing comes back. */
   paidLines?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, ReadonlySet<string>>>;
+  /** What must not be sealed now, and why: asked in the sealing transaction, under the effects' locks. Absent: nothing. */
+  barred?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, string>>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
   holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
   /** Where what it moves arrives, if that is with us or for us: moved twice, it is not lost. Absent: it leaves. Pure. */

@@ -79,6 +79,7 @@ function toFacts(
     testimonies: effect.testimonies,
     objectTestimony: stored.some((one) => one.rank === 'object' && !one.struck),
     acceptedObject: effect.acceptedObject,
+    namedObjects: stored.filter((one) => one.rank === 'word' && !one.struck).map((one) => one.objectId),
     absence: pass.found
       .filter(
         (found) =>

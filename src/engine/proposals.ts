@@ -9,6 +9,7 @@
 import type { Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { audit } from './audit-log.ts';
+import { clearAlertsOf } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import { type Operator, requireRole } from './operators.ts';
 import { type EffectRow, lockEffects } from './store.ts';
@@ -77,6 +78,15 @@ export async function lockCase(tx: Tx, id: string): Promise<CaseRow> {
   return { id: row.id, kind: row.kind, subjectKey: row.subject_key, effectId: row.effect_id, closed: row.closed };
 }
 
+// One that was approved and never completed (its process died while it asked) is not left standing either.
+const REPLACE = `update payonce.proposals
+set state = 'void', decided_at = payonce.now()
+where case_id = $1
+  and verb = $2
+  and about_line = $4
+  and (state = 'open' or state = 'approved' and decided_at < payonce.now() - make_interval(secs => 2 * $3::float8 / 1000))
+returning id`;
+
 /** The first person: what should be done with a case, on the evidence as it stands now. Durable on return. */
 export async function propose(
   deps: EngineDeps,
@@ -84,7 +94,7 @@ export async function propose(
   caseId: string,
   verb: Verb,
   detail: Detail,
-): Promise<{ proposalId: string; evidenceVersion: number }> {
+): Promise<{ proposalId: string; evidenceVersion: number; replaced: readonly string[] }> {
   requireRole(operator, 'operator');
   const foreign = await flowObjection(deps, caseId, verb, detail);
   return deps.pool.tx('propose', async (tx) => {
@@ -95,16 +105,20 @@ export async function propose(
     if (objection !== null) throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: objection });
     const proposalId = deps.makeId('prop');
     const evidenceVersion = effect?.evidenceVersion ?? 0;
-    await tx.query(
-      "update payonce.proposals set state = 'void', decided_at = payonce.now() where case_id = $1 and verb = $2 and state = 'open'",
-      [caseId, verb],
-    );
+    const { rows: replaced } = await tx.query<{ id: string }>(REPLACE, [
+      caseId,
+      verb,
+      deps.leaseMs,
+      detail['line'] ?? '',
+    ]);
+    for (const before of replaced)
+      await audit(tx, operator.id, 'case.replaced', caseId, { proposalId: before.id, by: proposalId });
     await tx.query(
       'insert into payonce.proposals (id, case_id, verb, detail, evidence_version, proposed_by) values ($1, $2, $3, $4::jsonb, $5, $6)',
       [proposalId, caseId, verb, JSON.stringify(detail), evidenceVersion, operator.id],
     );
     await audit(tx, operator.id, `case.proposed.${verb}`, caseId, { proposalId, evidenceVersion, ...detail });
-    return { proposalId, evidenceVersion };
+    return { proposalId, evidenceVersion, replaced: replaced.map((before) => before.id) };
   });
 }
 
@@ -185,6 +199,33 @@ const PROPOSAL = `select case_id, verb, detail, evidence_version, proposed_by, s
 from payonce.proposals
 where id = $1`;
 
+const LOCK_PROPOSAL = `select state
+from payonce.proposals
+where id = $1
+for no key update`;
+
+const DID = `select detail ->> 'did' as did
+from payonce.audit_log
+where object = $1
+  and action like 'case.approved.%'
+  and detail ->> 'proposalId' = $2
+order by seq desc
+limit 1`;
+
+/** An approval that is sent again gets the first one's answer. */
+async function whatWasDone(tx: Tx, caseId: string, proposalId: string): Promise<string> {
+  const { rows } = await tx.query<{ did: string | null }>(DID, [caseId, proposalId]);
+  return rows[0]?.did ?? 'carried out before';
+}
+
+/** Who may decide nothing any more has proposed nothing. */
+async function gone(tx: Tx, operatorId: string): Promise<string | null> {
+  const { rowCount } = await tx.query('select 1 from payonce.operators where id = $1 and disabled_at is not null', [
+    operatorId,
+  ]);
+  return rowCount === 0 ? null : 'who proposed it has been disabled since: propose it anew';
+}
+
 /** Locks case, effect and proposal; `approved` where nothing stands against it. Durable with the caller's commit. */
 export async function openApproval(
   tx: Tx,
@@ -192,7 +233,7 @@ export async function openApproval(
   operator: Operator,
   proposalId: string,
   foreign: string | null,
-): Promise<Approved | (Approval & { outcome: 'void' })> {
+): Promise<Approved | Approval> {
   const proposal = (
     await tx.query<{
       case_id: string;
@@ -208,13 +249,12 @@ export async function openApproval(
     throw new PayonceError('PO_OPERATOR_FORBIDDEN', { detail: 'A second person must approve what you proposed' });
   const about = await lockCase(tx, proposal.case_id);
   const effect = about.effectId === null ? undefined : (await lockEffects(tx, [about.effectId]))[0];
-  const locked = await tx.query<{ state: string }>(
-    'select state from payonce.proposals where id = $1 for no key update',
-    [proposalId],
-  );
-  if (locked.rows[0]?.state !== 'open')
-    return { outcome: 'void', why: `the proposal is ${locked.rows[0]?.state ?? 'gone'}` };
-  const objection = about.closed ? 'the case is closed' : (objectionTo(deps, proposal.verb, about, effect) ?? foreign);
+  const locked = (await tx.query<{ state: string }>(LOCK_PROPOSAL, [proposalId])).rows[0];
+  if (locked?.state === 'done') return { outcome: 'done', did: await whatWasDone(tx, proposal.case_id, proposalId) };
+  if (locked?.state !== 'open') return { outcome: 'void', why: `the proposal is ${locked?.state ?? 'gone'}` };
+  const objection = about.closed
+    ? 'the case is closed'
+    : ((await gone(tx, proposal.proposed_by)) ?? objectionTo(deps, proposal.verb, about, effect) ?? foreign);
   const stale = (effect?.evidenceVersion ?? 0) !== proposal.evidence_version;
   if (stale || objection !== null) {
     const why =
@@ -259,4 +299,5 @@ export async function closeOne(tx: Tx, id: string, how: string): Promise<void> {
     'update payonce.cases set closed_at = payonce.now(), closed_how = $2 where id = $1 and closed_at is null',
     [id, how.slice(0, 1_000)],
   );
+  await clearAlertsOf(tx, [id]);
 }

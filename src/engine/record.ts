@@ -16,6 +16,7 @@ import { emit } from '../outbox/emit.ts';
 import { believe, waitAnew } from './believe.ts';
 import { openCase } from './cases.ts';
 import type { Decision } from './classify.ts';
+import { showInclusion } from './inclusion.ts';
 import { judge, type Judged, type Pass, type Found } from './judge.ts';
 import { EVIDENCE, type Evidence } from './effect.ts';
 import type { EngineDeps } from './deps.ts';
@@ -51,16 +52,40 @@ export async function record(deps: EngineDeps, rail: Rail, passes: readonly Pass
   try {
     return await deps.pool.tx('record', (tx) => recordIn(tx, deps, rail, passes, true));
   } catch (error) {
-    if (error instanceof PayonceError && (error.code === 'PO_DB_COMMIT_UNKNOWN' || error.code === 'PO_DB_UNAVAILABLE'))
-      throw error;
+    if (isOutage(error)) throw error;
     if (passes.length > 1) {
       deps.log.warn({ err: error, passes: passes.length }, 'a batch could not be booked; trying one by one');
       const all = new Map<bigint, Recorded>();
       for (const pass of passes) for (const [id, one] of await record(deps, rail, [pass])) all.set(id, one);
       return all;
     }
-    return poison(deps, rail, passes, error);
+    try {
+      return await poison(deps, rail, passes, error);
+    } catch (worse) {
+      if (isOutage(worse)) throw worse;
+      return unrecorded(deps, passes, worse);
+    }
   }
+}
+
+/** The database is gone or its answer is: the pass is made again, and nobody is to blame. */
+function isOutage(error: unknown): boolean {
+  return error instanceof PayonceError && (error.code === 'PO_DB_COMMIT_UNKNOWN' || error.code === 'PO_DB_UNAVAILABLE');
+}
+
+/** Not even its testimony can be stored: a person must look now, and its neighbours go on. */
+async function unrecorded(deps: EngineDeps, passes: readonly Pass[], error: unknown): Promise<Map<bigint, Recorded>> {
+  const [pass] = passes;
+  if (pass === undefined) return new Map();
+  deps.log.error({ err: error, effect_id: pass.effectId }, 'what a rail answered could not be stored');
+  await deps.pool.tx('not recorded', async (tx) => {
+    const [effect] = await lockEffects(tx, [pass.effectId]);
+    if (effect === undefined) return;
+    await openRefused(tx, deps, effect, 'What the rail answered cannot be stored; see the log');
+    const waitMs = limits.BACKOFF_MS_MAX;
+    await giveBack(tx, [{ id: effect.id, token: pass.token, waitMs, reason: 'NOT_RECORDED', counts: true }]);
+  });
+  return new Map();
 }
 
 /** The verdict fails alone: its answers and testimony are committed without it. */
@@ -87,19 +112,23 @@ async function poison(
         counts: true,
       },
     ]);
-    if (failures >= limits.SETTLE_FAILURES_MAX) {
-      await openCase(tx, deps.makeId, {
-        kind: 'books_refused',
-        severity: 3,
-        subjectKey: `effect:${effect.id}`,
-        effectId: effect.id,
-        partnerId: effect.partnerId,
-        assetId: effect.asset.id,
-        amount: effect.amount,
-        summary: `A verdict could not be booked: ${message(error)}`,
-      });
-    }
+    // A look beside every lease has nothing to count by: what it cannot book is a case at once.
+    if (failures >= limits.SETTLE_FAILURES_MAX || effect.leaseToken !== pass.token)
+      await openRefused(tx, deps, effect, `A verdict could not be booked: ${message(error)}`);
     return recorded;
+  });
+}
+
+async function openRefused(tx: Tx, deps: EngineDeps, effect: EffectRow, summary: string): Promise<void> {
+  await openCase(tx, deps.makeId, {
+    kind: 'books_refused',
+    severity: 3,
+    subjectKey: `effect:${effect.id}`,
+    effectId: effect.id,
+    partnerId: effect.partnerId,
+    assetId: effect.asset.id,
+    amount: effect.amount,
+    summary,
   });
 }
 
@@ -193,6 +222,11 @@ function isNaming(one: Evidence | StoredEvidence): boolean {
   return one.kind === 'ACCEPTED' && one.objectId !== null && !('struck' in one && one.struck);
 }
 
+/** What people wrote for each other is not the partner's to read. */
+function toldReason(by: Evidence): string {
+  return by.kind === 'OPERATOR_ABSENT' ? 'people found no such payment on the other side' : by.detail;
+}
+
 async function startBelieving(
   tx: Tx,
   deps: EngineDeps,
@@ -221,7 +255,7 @@ async function startBelieving(
       const finalAt = until.get(one.effect.id);
       return finalAt === undefined || one.effect.subjectType !== flow.subjectType || one.decision.act !== 'believe'
         ? []
-        : [{ effect: one.effect, reason: one.decision.by.detail, finalAt }];
+        : [{ effect: one.effect, reason: toldReason(one.decision.by), finalAt }];
     });
     if (mine.length > 0) await emit(tx, deps.makeId, await flow.believed(tx, mine));
   }
@@ -341,50 +375,6 @@ function costOf(one: Judged): RailCost | null {
         ['final_success', 'reverted_final', 'cancel_mined', 'moved_otherwise'].includes(found.observation.kind),
     )?.observation.cost ?? null
   );
-}
-
-const SHOW = `update payonce.effects e
-set included_at = case when u.included then coalesce(e.included_at, payonce.now()) end,
-    last_unreadable = u.unreadable
-from unnest($1::bigint[], $2::bool[], $3::bool[]) as u (id, included, unreadable)
-where e.id = u.id
-  and ((e.included_at is not null) <> u.included or e.last_unreadable <> u.unreadable)`;
-
-/** `sent` is for display: set when our transaction is seen in a block, withdrawn when its receipt has vanished. */
-async function showInclusion(
-  tx: Tx,
-  deps: EngineDeps,
-  judged: readonly Judged[],
-  ended: ReadonlySet<bigint>,
-): Promise<void> {
-  const rows: { one: Judged; included: boolean; unreadable: boolean; objectId: string | null; changed: boolean }[] = [];
-  for (const one of judged) {
-    if (one.effect.state !== 'SEALED' || ended.has(one.effect.id) || one.pass.found.length === 0) continue;
-    const looks = one.pass.found.filter((found) => found.answer.operation === 'look');
-    const seen = one.pass.found.find((found) => found.observation.kind === 'included');
-    const readable = looks.some(
-      (found) => found.observation.kind === 'not_found' || found.observation.kind === 'in_progress',
-    );
-    const was = one.effect.includedAt !== null;
-    const included = seen !== undefined || (was && !readable);
-    const unreadable = one.pass.found.every(
-      (found) => found.observation.kind === 'unreadable' || found.observation.kind === 'blocked',
-    );
-    rows.push({ one, included, unreadable, objectId: seen?.observation.objectId ?? null, changed: included !== was });
-  }
-  if (rows.length === 0) return;
-  await tx.query(SHOW, [
-    rows.map((row) => row.one.effect.id),
-    rows.map((row) => row.included),
-    rows.map((row) => row.unreadable),
-  ]);
-  const changed = rows.filter((row) => row.changed);
-  for (const flow of deps.flows.values()) {
-    const mine = changed.filter((row) => row.one.effect.subjectType === flow.subjectType);
-    if (mine.length === 0) continue;
-    const shown = mine.map((row) => ({ effect: row.one.effect, included: row.included, objectId: row.objectId }));
-    await emit(tx, deps.makeId, await flow.shown(tx, shown));
-  }
 }
 
 function caseOf(decision: Decision): { kind: 'undecided' | 'moved_otherwise' | 'contradiction'; why: string } | null {

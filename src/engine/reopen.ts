@@ -10,7 +10,7 @@ import { InvariantBroken } from '../kernel/errors.ts';
 import { emit } from '../outbox/emit.ts';
 import { post } from '../ledger/post.ts';
 import { raiseAlert } from './alerts.ts';
-import { openCase } from './cases.ts';
+import { closeCases, openCase } from './cases.ts';
 import { releasePending, reopenEffect } from './edges.ts';
 import type { EngineDeps } from './deps.ts';
 import { currentHold } from './flow.ts';
@@ -82,6 +82,7 @@ export async function reopen(tx: Tx, deps: EngineDeps, id: bigint): Promise<'reo
   if (live !== undefined) await releaseSuccessor(tx, live);
   if (!(await reopenEffect(tx, id))) throw new InvariantBroken(`effect ${id} could not be re-opened under its lock`);
   await holdAgain(tx, deps, { ...effect, reopens: effect.reopens + 1 });
+  await closeCases(tx, [id], ['after_release'], 'it moved after all, and is open again');
   const flow = deps.flows.get(effect.subjectType);
   if (flow !== undefined) await emit(tx, deps.makeId, await flow.reopened(tx, [effect]));
   const told = await tx.query('select 1 from payonce.subjects where type = $1 and id = $2 and closed_at is not null', [

@@ -18,7 +18,7 @@ import type { Judged } from './judge.ts';
 import type { Returned } from './rail.ts';
 import type { EffectRow } from './store.ts';
 
-const KNOWN = `select effect_id, provider_return_id, amount
+const KNOWN = `select effect_id, provider_return_id, amount, fee, line_ref
 from payonce.returns
 where effect_id = any ($1::bigint[])`;
 
@@ -43,11 +43,14 @@ export async function bookReturns(
     });
     return isSettled && lists.length > 0 ? [{ effect: one.effect, lists }] : [];
   });
-  if (shown.length === 0) return;
+  const paidAgain = judged.filter(isPaidAgain).map((one) => one.effect);
+  if (shown.length + paidAgain.length === 0) return;
   const known = await loadKnown(
     tx,
-    shown.map((one) => one.effect.id),
+    [...shown.map((one) => one.effect), ...paidAgain].map((effect) => effect.id),
   );
+  for (const effect of paidAgain)
+    if (known.has(effect.id)) await ask(tx, deps, effect, 'it came back and was booked, and now it is shown as paid');
   const fresh: NewReturn[] = [];
   const paidLines = await loadPaidLines(
     tx,
@@ -57,13 +60,13 @@ export async function bookReturns(
   for (const { effect, lists } of shown) {
     const books = deps.flows.get(effect.subjectType)?.returned !== undefined;
     const paid = paidLines.get(effect.id);
-    const found = !books
-      ? 'money came back, and nothing of this kind comes back'
+    const { fresh: mine, faults } = !books
+      ? { fresh: [], faults: ['money came back, and nothing of this kind comes back'] }
       : paid !== undefined && lists.flat().some((one) => one.line === undefined || !paid.has(one.line))
-        ? 'a line came back that was not paid'
+        ? { fresh: [], faults: ['a line came back that was not paid'] }
         : newReturns(effect, lists, known.get(effect.id) ?? new Map(), deps);
-    if (typeof found === 'string') await ask(tx, deps, effect, found);
-    else fresh.push(...found);
+    for (const fault of faults) await ask(tx, deps, effect, fault);
+    fresh.push(...mine);
   }
   if (fresh.length === 0) return;
   await tx.query(STORE, [
@@ -76,6 +79,16 @@ export async function bookReturns(
     fresh.map((one) => one.line),
   ]);
   await tell(tx, deps, fresh);
+}
+
+/** Every look-up shows a settled effect as paid, and none a return. */
+function isPaidAgain({ effect, pass }: Judged): boolean {
+  const looks = pass.found.filter(({ answer }) => answer.operation === 'look');
+  return (
+    effect.state === 'SETTLED' &&
+    looks.length > 0 &&
+    looks.every(({ observation: { kind, returned } }) => kind === 'final_success' && returned === undefined)
+  );
 }
 
 /** Batches that settled before: what a look shows of their lines now. */
@@ -92,12 +105,28 @@ export async function showLines(tx: Tx, deps: EngineDeps, judged: readonly Judge
   }
 }
 
-async function loadKnown(tx: Tx, ids: readonly bigint[]): Promise<Map<bigint, Map<string, bigint>>> {
-  const { rows } = await tx.query<{ effect_id: bigint; provider_return_id: string; amount: bigint }>(KNOWN, [ids]);
-  const known = new Map<bigint, Map<string, bigint>>();
+interface Known {
+  readonly amount: bigint;
+  readonly fee: bigint;
+  readonly line: string | null;
+}
+
+async function loadKnown(tx: Tx, ids: readonly bigint[]): Promise<Map<bigint, Map<string, Known>>> {
+  const { rows } = await tx.query<{
+    effect_id: bigint;
+    provider_return_id: string;
+    amount: bigint;
+    fee: bigint;
+    line_ref: string | null;
+  }>(KNOWN, [ids]);
+  const known = new Map<bigint, Map<string, Known>>();
   for (const row of rows) {
-    const of = known.get(row.effect_id) ?? new Map<string, bigint>();
-    known.set(row.effect_id, of.set(row.provider_return_id, toUnits(row.amount, 'returns.amount')));
+    const of = known.get(row.effect_id) ?? new Map<string, Known>();
+    const amount = toUnits(row.amount, 'returns.amount');
+    known.set(
+      row.effect_id,
+      of.set(row.provider_return_id, { amount, fee: toUnits(row.fee, 'returns.fee'), line: row.line_ref }),
+    );
   }
   return known;
 }
@@ -117,25 +146,49 @@ async function loadPaidLines(
   return all;
 }
 
-/** What is not on record yet, or, in words, why a person must look. */
+interface ReadReturns {
+  readonly fresh: readonly NewReturn[];
+  /** In words, why a person must look; what is not in doubt is booked all the same. */
+  readonly faults: readonly string[];
+}
+
+/** What is not on record yet. */
 function newReturns(
   effect: EffectRow,
   lists: readonly (readonly Returned[])[],
-  known: ReadonlyMap<string, bigint>,
+  known: ReadonlyMap<string, Known>,
   deps: EngineDeps,
-): NewReturn[] | string {
-  if (lists.some((list) => list.length === 0)) return 'something came back, and what is shown of it cannot be ours';
-  const told = lists.flat();
-  const amounts = new Map(known);
-  for (const one of told) {
-    if ((amounts.get(one.id) ?? one.amount) !== one.amount) return `return ${one.id} is told with two amounts`;
-    amounts.set(one.id, one.amount);
+): ReadReturns {
+  if (lists.some((list) => list.length === 0))
+    return { fresh: [], faults: ['something came back, and what is shown of it cannot be ours'] };
+  const faults: string[] = [];
+  const all = new Map(known);
+  const fresh = new Map<string, Returned>();
+  for (const one of lists.flat()) {
+    const before = all.get(one.id);
+    const line = one.line ?? null;
+    if (before !== undefined) {
+      if (before.amount !== one.amount) faults.push(`return ${one.id} is told with two amounts`);
+      else if (one.fee !== undefined && before.fee !== one.fee) faults.push(`return ${one.id} is told with two fees`);
+      continue;
+    }
+    const twin = line === null ? undefined : [...all].find(([, other]) => other.line === line);
+    if (twin !== undefined) {
+      faults.push(`line ${line} came back as ${twin[0]}, and now as ${one.id}`);
+      continue;
+    }
+    all.set(one.id, { amount: one.amount, fee: one.fee ?? 0n, line });
+    fresh.set(one.id, one);
   }
-  const sum = [...amounts.values()].reduce((total, amount) => total + amount, 0n);
-  if (sum > effect.amount) return `${sum} units came back of ${effect.amount} that went`;
-  return [...new Map(told.map((one) => [one.id, one])).values()]
-    .filter((one) => !known.has(one.id))
-    .map((one) => ({
+  const sum = [...all.values()].reduce((total, one) => total + one.amount, 0n);
+  if (sum > effect.amount)
+    return { fresh: [], faults: [...faults, `${sum} units came back of ${effect.amount} that went`] };
+  // Two amounts of one new return: neither is booked.
+  if (faults.some((fault) => [...fresh.keys()].some((id) => fault.startsWith(`return ${id} is told with two amounts`))))
+    return { fresh: [], faults };
+  return {
+    faults,
+    fresh: [...fresh.values()].map((one) => ({
       id: deps.makeId('ret'),
       providerId: one.id,
       effect,
@@ -143,7 +196,8 @@ function newReturns(
       fee: one.fee ?? 0n,
       reason: one.reason,
       line: one.line ?? null,
-    }));
+    })),
+  };
 }
 
 async function tell(tx: Tx, deps: EngineDeps, fresh: readonly NewReturn[]): Promise<void> {

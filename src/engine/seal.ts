@@ -8,6 +8,7 @@
  *
  * Lock order: effects by id, rail row (shared), signer rows by address.
  */
+import type { Flow } from './flow.ts';
 import type { Pool, Tx } from '../db/pool.ts';
 import { assert } from '../kernel/errors.ts';
 import { type NewSeal, sealEffects } from './edges.ts';
@@ -67,6 +68,8 @@ where g.rail = $1
 /** How long an effect waits when new seals are stopped or its signer is full. */
 const STOPPED_MS = 5_000;
 const FULL_MS = 500;
+/** What its flow bars waits for people; asked again now and then, should the bar fall. */
+const BARRED_MS = 60_000;
 
 export interface Planned {
   readonly effect: EffectRow;
@@ -79,6 +82,7 @@ export async function sealPlanned(
   rail: Rail,
   planned: readonly Planned[],
   sendForMs: number,
+  flows: ReadonlyMap<string, Flow> = new Map(),
 ): Promise<SealedEffect[]> {
   if (planned.length === 0) return [];
   return pool.tx('seal', async (tx) => {
@@ -93,7 +97,7 @@ export async function sealPlanned(
       );
     });
     if (locked.length === 0) return [];
-    const { allowed, refused } = await brakes(tx, rail, locked);
+    const { allowed, refused } = await brakes(tx, rail, flows, locked);
     const { allotted, full } = await allot(tx, rail, allowed);
     const seals: (NewSeal & { effect: EffectRow; sealedPlan: Plan })[] = allotted.map(({ effect, allotment }) => {
       const plan = plans.get(effect.id)?.plan ?? {};
@@ -138,6 +142,7 @@ function back(effect: EffectRow, reason: string, waitMs: number): GiveBack {
 async function brakes(
   tx: Tx,
   rail: Rail,
+  flows: ReadonlyMap<string, Flow>,
   effects: readonly EffectRow[],
 ): Promise<{ allowed: EffectRow[]; refused: GiveBack[] }> {
   const state = (
@@ -168,9 +173,20 @@ async function brakes(
     caps.length === 0
       ? []
       : (await tx.query<{ partner_id: string; asset_id: string; amount: bigint }>(DOUBT, [rail.name])).rows;
+  const barred = new Map<bigint, string>();
+  for (const flow of flows.values()) {
+    const mine = effects.filter((effect) => effect.subjectType === flow.subjectType);
+    if (flow.barred !== undefined && mine.length > 0)
+      for (const [id, why] of await flow.barred(tx, mine)) barred.set(id, why);
+  }
   const allowed: EffectRow[] = [];
   const refused: GiveBack[] = [];
   for (const effect of effects) {
+    const why = barred.get(effect.id);
+    if (why !== undefined) {
+      refused.push(back(effect, `BARRED: ${why}`, BARRED_MS));
+      continue;
+    }
     const cap = state.doubt_max_units[effect.asset.id];
     const open =
       doubt.find((one) => one.partner_id === effect.partnerId && one.asset_id === effect.asset.id)?.amount ?? 0n;

@@ -27,7 +27,7 @@ export function toSealed(effect: EffectRow, variants: readonly Signed[]): Sealed
 /** A reader that throws on an odd answer has read nothing: unreadable, never "no". */
 export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed: SealedEffect): Observation {
   try {
-    return rail.read(answer, sealed);
+    return storable(rail.read(answer, sealed));
   } catch (error) {
     deps.log.warn({ err: error, effect_id: sealed.effectId }, 'an answer could not be read');
     return {
@@ -40,4 +40,12 @@ export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed:
       cost: null,
     };
   }
+}
+
+/** The other side's words as PostgreSQL can keep them: NUL and half characters are shown as such, nothing is lost with them. */
+function storable<T>(value: T): T {
+  if (typeof value === 'string') return value.toWellFormed().replaceAll('\u0000', '\uFFFD') as T;
+  if (Array.isArray(value)) return value.map((one: unknown) => storable(one)) as T;
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, storable(one as unknown)])) as T;
 }

@@ -9,9 +9,10 @@ import test, { type TestContext } from 'node:test';
 import pg from 'pg';
 import type { Pool } from '../../src/db/pool.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
+import { raiseSends } from '../../src/engine/raise.ts';
 import { releaseEffects, sealEffects, settleEffects } from '../../src/engine/edges.ts';
 import { settleBatch } from '../../src/engine/settle.ts';
-import { claimOne, claimPending, claimSealed, giveBack, raiseSends } from '../../src/engine/store.ts';
+import { claimOne, claimPending, claimSealed, giveBack } from '../../src/engine/store.ts';
 import { assertBooksClean } from '../support/books.ts';
 import type { World } from '../support/world.ts';
 import {

@@ -153,6 +153,7 @@ test('a refusal that was given before the key was looked at says nothing of an e
     testimonies: 0,
     objectTestimony: false,
     acceptedObject: null,
+    namedObjects: [],
     absence: [],
     absenceWitnesses: 1,
     keyed: true,

@@ -141,6 +141,7 @@ const QUIET: Facts = {
   testimonies: 0,
   objectTestimony: false,
   acceptedObject: null,
+  namedObjects: [],
   absence: [],
   absenceWitnesses: 2,
   keyed: true,
@@ -322,6 +323,22 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
     'SEALED wait_anew',
     'SETTLED wait',
   ]);
+});
+
+test('the failure of one object says nothing about another that testimony names (req T10, inv E11)', () => {
+  const failed: Evidence = {
+    kind: 'PROVIDER_FAILED',
+    rank: 'dead',
+    source: 'node',
+    operator: 'op',
+    objectId: 'a',
+    detail: '',
+  };
+  const accepted = { ...QUIET, testimonies: 1, acceptedObject: 'a' };
+  assert.equal(decide({ ...accepted, namedObjects: ['a', null] }, [failed]).act, 'release');
+  assert.equal(decide({ ...accepted, namedObjects: ['a', 'b'] }, [failed]).act, 'case');
+  const other: Evidence = { ...failed, kind: 'KEY_TAKEN', rank: 'word', objectId: 'b' };
+  assert.equal(decide({ ...accepted, namedObjects: ['a'] }, [failed, other]).act, 'case');
 });
 
 function checkDecision(facts: Facts, found: readonly Evidence[], decision: Decision): void {

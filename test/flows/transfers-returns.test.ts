@@ -4,9 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { approve, propose } from '../../src/engine/adjudicate.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
+import { openCase } from '../../src/engine/cases.ts';
 import { watchReleasedOnce } from '../../src/engine/look.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';
+import { createOperator, type Operator } from '../../src/engine/operators.ts';
 import type { Observation, Rail, Returned } from '../../src/engine/rail.ts';
 import { createTransfers, makeTransfers } from '../../src/flows/transfers/index.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
@@ -126,8 +129,6 @@ test('an object that fails after success is a return where the profile tells wha
 
 test('a second object under one key, seen long after the first settled, is the highest case, and nothing is booked', async () => {
   const { world, showAs } = await paid();
-  await showAs({ kind: 'key_taken', objectId: 'bank-2', detail: 'two carry our key' });
-  assert.deepEqual(await casesOf(world), [], 'a word about what settled is no news');
   await showAs({ kind: 'key_taken', objectId: 'bank-2', detail: 'two carry our key: bank-1, bank-2', doubled: true });
   const { rows } = await world.pool.query<{ kind: string; severity: number; summary: string }>(
     'select kind, severity, summary from payonce.cases',
@@ -138,6 +139,72 @@ test('a second object under one key, seen long after the first settled, is the h
   );
   assert.match(rows[0]?.summary ?? '', /may have been paid twice: two carry our key: bank-1, bank-2/);
   assert.deepEqual(await balanceOf(world), { balance: FUNDS - AMOUNT, held: 0n });
+  await assertBooksClean(world.pool);
+  await world.end();
+});
+
+test('after it settled, other content under our key is the highest case, and closed by people it is not opened by the same again', async () => {
+  const { world, showAs } = await paid();
+  const other = { kind: 'key_taken', objectId: 'bank-1', detail: 'under our key, but its amount is 1250000' } as const;
+  await showAs(other);
+  assert.deepEqual(await casesOf(world), ['contradiction']);
+  await world.pool.query("update payonce.cases set closed_at = payonce.now(), closed_how = 'two persons saw it'");
+  await showAs(other);
+  assert.deepEqual(await casesOf(world), ['contradiction'], 'the same again opens nothing');
+  await showAs({ ...other, detail: 'under our key, but its amount is 7' });
+  assert.deepEqual(await casesOf(world), ['contradiction', 'contradiction'], 'something new does');
+  await assertBooksClean(world.pool);
+  await world.end();
+});
+
+test('what came back and is shown as paid again, or came with another fee, is a person’s, and nothing is booked (case M1)', async () => {
+  const { world, show, showAs } = await paid();
+  await show(part('a', AMOUNT));
+  await showAs(PAID);
+  assert.deepEqual(await casesOf(world), ['return_unclear']);
+  await world.pool.query("update payonce.cases set closed_at = payonce.now(), closed_how = 'seen'");
+  await show(part('a', AMOUNT, 2_500n));
+  assert.deepEqual(await casesOf(world), ['return_unclear', 'return_unclear']);
+  assert.deepEqual(await returnsOf(world), [AMOUNT]);
+  assert.deepEqual(await balanceOf(world), { balance: FUNDS, held: 0n });
+  await assertBooksClean(world.pool);
+  await world.end();
+});
+
+test('what came back is not unwound as a whole: it would be credited twice (case M1)', async () => {
+  const { world, show } = await paid();
+  await show(part('a', AMOUNT));
+  const { rows } = await world.pool.query<{ id: bigint }>('select id from payonce.effects');
+  const effectId = rows[0]?.id ?? -1n;
+  const caseId = await openCase(world.pool, world.makeId, {
+    kind: 'broken_finality',
+    severity: 3,
+    subjectKey: `effect:${effectId}`,
+    effectId,
+    summary: 'given by the test',
+  });
+  const person = async (name: string): Promise<Operator> =>
+    (await world.pool.tx('who', (tx) => createOperator(tx, world.makeId, world.ports.chance, name, 'approver', 'test')))
+      .operator;
+  const [ann, bob] = [await person('ann'), await person('bob')];
+  const { proposalId } = await propose(world.engine, ann, caseId, 'unwind', { reason: 'it never went' });
+  const outcome = await approve(world.engine, bob, proposalId);
+  assert.equal(outcome.outcome, 'void');
+  assert.match(outcome.outcome === 'void' ? outcome.why : '', /credit it twice/);
+  assert.deepEqual(await balanceOf(world), { balance: FUNDS, held: 0n });
+  await assertBooksClean(world.pool);
+  await world.end();
+});
+
+test('a provider’s NUL and half characters stop nobody: they are kept as such, and the neighbours settle', async () => {
+  const { world, showAs } = await paid();
+  await showAs({
+    kind: 'came_back',
+    objectId: 'bank\u0000-1',
+    detail: 'a\u0000b \ud800',
+    returned: [{ id: 'r\u0000', amount: 4_000n, reason: 'x\u0000\udfff' }],
+  });
+  assert.deepEqual(await returnsOf(world), [4_000n]);
   await assertBooksClean(world.pool);
   await world.end();
 });

@@ -31,7 +31,7 @@ import { accountName, type Chart } from '../../ledger/accounts.ts';
 import type { LedgerItem } from '../../ledger/post.ts';
 import type { NewEvent } from '../../outbox/emit.ts';
 import { accountsOf, afterRelease, at, returnItems } from './ends.ts';
-import { flagPayees, loadTransfers, type Transfer } from './store.ts';
+import { flagPayees, loadBarredRepayers, loadTransfers, type Transfer } from './store.ts';
 import { toPartnerView } from './view.ts';
 
 export { createTransfers, type PayeeCheck, readTransfer, type TransferRequest } from './intake.ts';
@@ -77,6 +77,7 @@ export function makeTransfers(chart: Chart): Flow {
       return (await rowsOf(tx, effects)).map((row) => toEvent(row, 'reopened', { reason: 'it moved after all' }));
     },
     returned: (tx, returns) => returned(tx, chart, returns),
+    barred: (tx, effects) => barredRepayers(tx, effects),
     async holdOf(tx, effect) {
       const [row] = await rowsOf(tx, [effect]);
       if (row === undefined) throw new InvariantBroken('a row is missing');
@@ -85,6 +86,20 @@ export function makeTransfers(chart: Chart): Flow {
       return { accountId, amount: row.amount + row.fee };
     },
   };
+}
+
+/** It was to pay again what did not move; since then it is said that it did. */
+async function barredRepayers(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, string>> {
+  const moved = await loadBarredRepayers(
+    tx,
+    effects.map((effect) => effect.subjectId),
+  );
+  return new Map(
+    effects.flatMap((effect) => {
+      const repaid = moved.get(effect.subjectId);
+      return repaid === undefined ? [] : [[effect.id, `${repaid}, which it pays again, moved after all; cancel it`]];
+    }),
+  );
 }
 
 async function settled(tx: Tx, chart: Chart, ended: readonly EndedEffect[]): Promise<Outcome> {
