@@ -126,7 +126,10 @@ export const cliDeps: CliDeps = {
     const config = readConfig();
     return {
       settings: shownSettings(),
-      chains: config.chains.map((chain) => `eip155:${chain.chainId}`),
+      chains: [
+        ...config.chains.map((chain) => `eip155:${chain.chainId}`),
+        ...config.tron.map((chain) => `tron:${chain.network} (tron:0x${chain.genesisId.slice(-8)})`),
+      ],
       banks: config.banks.map((bank) => `bank:${bank.name} (${bank.profile} at ${bank.baseUrl})`),
     };
   },

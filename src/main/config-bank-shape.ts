@@ -2,22 +2,12 @@
 import { type Static, Type } from 'typebox';
 import { LOOK_EVERY_MS, RESEND_AFTER_MS } from '../rails/bank/limits.ts';
 import { PROFILES } from '../rails/bank/profiles/index.ts';
-import { BasisPoints, closed, Decimal, says, Whole } from './config-kinds.ts';
+import { BasisPoints, closed, Decimal, says, SecretName, Whole } from './config-kinds.ts';
 
 const NAMES = PROFILES.map((profile) => profile.name);
 
 /** Every secret of a bank stands under such a name: no other setting can be sent to a bank by mistake. */
 export const BANK_SECRET_PREFIX = 'PAYONCE_BANK_';
-const SecretName = (description: string) =>
-  Type.String({
-    pattern: `^${BANK_SECRET_PREFIX}[A-Z0-9_]{1,60}$`,
-    description,
-    // A secret pasted here in place of its variable's name is not told.
-    hushed: true,
-    ...says(
-      `the name of an environment variable that begins with ${BANK_SECRET_PREFIX}; the secret itself stands there`,
-    ),
-  });
 const Text = (description: string, unitsMax: number) =>
   Type.String({ minLength: 1, maxLength: unitsMax, description, ...says(`1 to ${unitsMax} characters`) });
 const TimeOfDay = (description: string) =>
@@ -79,9 +69,12 @@ export const Bank = Type.Object(
     credential: Type.Object(
       {
         id: Text('A name for it. Another secret that is another credential to the provider needs another name', 60),
-        secretFrom: SecretName('Environment variable that holds the secret'),
+        secretFrom: SecretName(BANK_SECRET_PREFIX, 'Environment variable that holds the secret'),
         encryptionKeyFrom: Type.Optional({
-          ...SecretName('Environment variable with 64 hexadecimal characters, where the provider encrypts bodies'),
+          ...SecretName(
+            BANK_SECRET_PREFIX,
+            'Environment variable with 64 hexadecimal characters, where the provider encrypts bodies',
+          ),
           absent: 'none',
         }),
       },

@@ -24,3 +24,11 @@ export const BasisPoints = (description: string) =>
   Type.Integer({ minimum: 0, maximum: 10_000, description, ...says('a whole number from 0 to 10000; 25 is 0.25 %') });
 export const Whole = (minimum: number, description: string, absent: string) =>
   Type.Optional(Type.Integer({ minimum, description, absent, ...says(`a whole number from ${minimum}`) }));
+export const SecretName = (prefix: string, description: string) =>
+  Type.String({
+    pattern: `^${prefix}[A-Z0-9_]{1,60}$`,
+    description,
+    // A secret pasted here in place of its variable's name is not told.
+    hushed: true,
+    ...says(`the name of an environment variable that begins with ${prefix}; the secret itself stands there`),
+  });

@@ -3,95 +3,17 @@
 import { type Static, Type } from 'typebox';
 import { OVERLAP_BLOCKS } from '../flows/deposits/limits.ts';
 import { CAPABILITIES } from '../rails/evm/limits.ts';
+import { assetShape, nodeFields } from './config-asset-shape.ts';
 import { Bank } from './config-bank-shape.ts';
-import { BasisPoints, closed, Decimal, says, Units, Whole, type Words } from './config-kinds.ts';
+import { closed, says, Units, Whole } from './config-kinds.ts';
+import { TronChain } from './config-tron-shape.ts';
 
-const AN_ADDRESS = '0x and 40 hex digits, as a string';
-const Address = (description: string, words: Words = {}) =>
-  Type.String({ pattern: '^0x[0-9a-fA-F]{40}$', description, ...says(AN_ADDRESS), ...words });
-const Asset = Type.Object(
-  {
-    code: Type.String({
-      pattern: '^[A-Za-z0-9._-]{1,40}$',
-      description: 'What partners call it; no other asset of this chain has it',
-      ...says('1 to 40 of letters, digits, dot, underscore and hyphen'),
-    }),
-    contract: Type.Union([Address('The token'), Type.Null()], {
-      description: "The token's contract; `null`: the chain's own coin, which pays gas. One such asset is needed",
-      ...says(`${AN_ADDRESS}, or null for the chain's own coin`),
-    }),
-    decimals: Type.Integer({
-      minimum: 0,
-      maximum: 36,
-      description: 'As the contract says; checked against it, and frozen once registered',
-      ...says('a whole number from 0 to 36'),
-    }),
-    wallet: Type.Optional(
-      Address('Where it is paid from; its key is in the keystore (`payonce wallet create`)', {
-        absent: 'it cannot be withdrawn',
-      }),
-    ),
-    relayers: Type.Optional(
-      Type.Array(
-        Address('Signs, pays gas and owns the nonce in the wallet’s place, by the allowance that the wallet gave it'),
-        {
-          description: 'Tokens only; each payment takes the one with the most room that is not short of gas',
-          absent: 'the wallet signs itself',
-          ...says('a list of addresses'),
-        },
-      ),
-    ),
-    withdrawal: Type.Optional(
-      Type.Object(
-        {
-          min: Decimal('The least that one withdrawal pays'),
-          max: Decimal('The most that one withdrawal pays'),
-          dayMax: Decimal("The most that a partner's withdrawals pay in one day of its time zone"),
-          feeFlat: Decimal('What each withdrawal costs the partner, on top of the amount'),
-          feeBasisPoints: BasisPoints('And this share of the amount, in hundredths of a percent'),
-        },
-        { ...closed, description: 'Limits and fees of withdrawals', absent: 'it cannot be withdrawn' },
-      ),
-    ),
-    deposit: Type.Optional(
-      Type.Object(
-        {
-          feeFlat: Decimal('What each deposit costs the partner, out of it'),
-          feeBasisPoints: BasisPoints('And this share of it, in hundredths of a percent'),
-        },
-        { ...closed, description: 'Fees of deposits; needs `wallet` and `withdrawal`', absent: 'no fees' },
-      ),
-    ),
-    collect: Type.Optional(
-      Type.Object(
-        {
-          min: Decimal(
-            'What lies at a deposit address is swept from this on; less is dust, listed and left. More than 0',
-          ),
-          everyMinutes: Whole(1, 'Between two cycles', '60'),
-          keep: Type.Optional(
-            Decimal('Stays at the address when the coin is swept, for the gas of this sweep and of tokens', {
-              absent: '21000 gas at `feeCapWei` for the coin, 0 for a token',
-            }),
-          ),
-        },
-        {
-          ...closed,
-          description: 'Sweeps from deposit addresses into `wallet`; needs `wallet` and `withdrawal`',
-          absent: 'it stays at its deposit addresses',
-        },
-      ),
-    ),
-    ownAddress: Type.Optional(
-      Type.Union([Type.Literal('refuse'), Type.Literal('allow_deposit_addresses')], {
-        description: 'Whether a customer may be paid at a deposit address of ours',
-        absent: '`refuse`',
-        ...says('"refuse" or "allow_deposit_addresses"'),
-      }),
-    ),
-  },
-  closed,
-);
+const Asset = assetShape({
+  pattern: '^0x[0-9a-fA-F]{40}$',
+  address: '0x and 40 hex digits, as a string',
+  coinKeeps: '21000 gas at `feeCapWei` for the coin, 0 for a token',
+  relays: 'Signs, pays gas and owns the nonce in the wallet’s place, by the allowance that the wallet gave it',
+});
 
 const Chain = Type.Object(
   {
@@ -104,28 +26,11 @@ const Chain = Type.Object(
         ...says('0x and 64 hex digits in lower case'),
       }),
     ),
-    nodes: Type.Array(
-      Type.Object(
-        {
-          url: Type.String({
-            pattern: '^https?://',
-            description: 'JSON-RPC over HTTP',
-            ...says('an http:// or https:// URL'),
-          }),
-          operator: Type.String({
-            minLength: 1,
-            description: 'Who runs it: two nodes of one operator are one witness',
-            ...says('a name'),
-          }),
-        },
-        closed,
-      ),
-      {
-        minItems: 1,
-        description: 'Two operators at least, else what cannot be shown by one stays with people',
-        ...says('a list of at least one node'),
-      },
-    ),
+    nodes: Type.Array(Type.Object(nodeFields('JSON-RPC over HTTP'), closed), {
+      minItems: 1,
+      description: 'Two operators at least, else what cannot be shown by one stays with people',
+      ...says('a list of at least one node'),
+    }),
     finality: Type.Union(
       [
         Type.Object({ tag: Type.Literal('finalized') }, closed),
@@ -203,6 +108,13 @@ const Wallet = Type.Object(
 export const FileShape = Type.Object(
   {
     chains: Type.Array(Chain, { description: 'EVM chains; `[]` where there is none', ...says('a list of chains') }),
+    tron: Type.Optional(
+      Type.Array(TronChain, {
+        description: 'Networks of TRON',
+        absent: 'none',
+        ...says('a list of networks'),
+      }),
+    ),
     banks: Type.Optional(
       Type.Array(Bank, {
         description: 'Banks and payout providers',

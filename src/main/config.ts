@@ -14,9 +14,12 @@ import { BANK_SECRET_PREFIX } from './config-bank-shape.ts';
 import { type BankConfig, readBanks } from './config-banks.ts';
 import { fieldRows, fileFaults } from './config-fields.ts';
 import { type ChainConfig, FileShape, type WalletConfig } from './config-shape.ts';
+import { readTron, type TronConfig } from './config-tron.ts';
+import { TRON_SECRET_PREFIX } from './config-tron-shape.ts';
 
 export type { BankConfig } from './config-banks.ts';
 export type { ChainConfig, WalletConfig } from './config-shape.ts';
+export type { TronConfig } from './config-tron.ts';
 
 interface Setting {
   readonly name: string;
@@ -62,6 +65,11 @@ export const SETTINGS: readonly Setting[] = [
     fallback: 'none',
   },
   {
+    name: `${TRON_SECRET_PREFIX}…`,
+    meaning: 'Keys of nodes and energy markets of TRON, under the names that `keyFrom` and `secretFrom` give them',
+    fallback: 'none',
+  },
+  {
     name: 'PAYONCE_METRICS_TOKEN',
     meaning: 'When given, GET /metrics wants it as a bearer token',
     fallback: 'none: open; needed in production',
@@ -100,6 +108,7 @@ export interface Config {
   readonly cut: Cut | null;
   readonly cutLog: string | null;
   readonly chains: readonly ChainConfig[];
+  readonly tron: readonly TronConfig[];
   readonly banks: readonly BankConfig[];
   readonly wallets: readonly WalletConfig[];
   /** Time zone of the nightly realizations; null: none are made. */
@@ -129,7 +138,7 @@ export function readConfig(environment: Environment = process.env): Config {
     if (
       name.startsWith('PAYONCE_') &&
       !name.startsWith('PAYONCE_TEST_') &&
-      !name.startsWith(BANK_SECRET_PREFIX) &&
+      !SECRET_PREFIXES.some((prefix) => name.startsWith(prefix)) &&
       !SETTINGS.some((setting) => setting.name === name)
     ) {
       faults.push(`${name}: there is no such setting (see payonce config --reference)`);
@@ -170,6 +179,7 @@ export function readConfig(environment: Environment = process.env): Config {
     cut: readCut(text('PAYONCE_CUT'), faults),
     cutLog: text('PAYONCE_CUT_LOG'),
     chains: file.chains,
+    tron: readTron(file.tron ?? [], { text, deployment }, faults),
     banks: readBanks(file.banks ?? [], { text, production, deployment }, faults),
     wallets: file.wallets ?? [],
     realizationsZone: readZone(file.realizations?.timeZone ?? null, faults),
@@ -179,7 +189,7 @@ export function readConfig(environment: Environment = process.env): Config {
     if (text('PAYONCE_MASTER_SECRET') === null) faults.push('PAYONCE_MASTER_SECRET: needed in production');
     if (text('PAYONCE_METRICS_TOKEN') === null) faults.push('PAYONCE_METRICS_TOKEN: needed in production');
     if (text('PAYONCE_DEPLOYMENT') === null) faults.push('PAYONCE_DEPLOYMENT: needed in production');
-    if (folder === null && config.chains.length > 0)
+    if (folder === null && config.chains.length + config.tron.length > 0)
       faults.push('PAYONCE_KEYSTORE: needed in production; development keys are refused');
     if (config.cut !== null) faults.push('PAYONCE_CUT: refused in production');
   }
@@ -205,7 +215,8 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
   faults.push(...found.map((fault) => `PAYONCE_CONFIG: ${fault}`));
   if (found.length > 0) return NO_FILE;
   const file = parsed as ConfigFile;
-  for (const [list, rails] of Object.entries({ chains: file.chains, banks: file.banks ?? [] })) {
+  const lists = { chains: file.chains, tron: file.tron ?? [], banks: file.banks ?? [] };
+  for (const [list, rails] of Object.entries(lists)) {
     rails.forEach((rail, at) => {
       // One code may stand for an asset on each of several rails; partners then name the asset by its id.
       const places = new Map<string, string>();
@@ -218,9 +229,13 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
       });
     });
   }
-  for (const chain of file.chains) {
-    if (!chain.assets.some((asset) => asset.contract === null))
-      faults.push(`PAYONCE_CONFIG: chain ${chain.chainId} needs an asset with contract null (its coin pays gas)`);
+  const chains = [
+    ...file.chains.map((chain) => ({ name: chain.chainId, assets: chain.assets })),
+    ...lists.tron.map((chain) => ({ name: `tron ${chain.network}`, assets: chain.assets })),
+  ];
+  for (const { name, assets } of chains) {
+    if (!assets.some((asset) => asset.contract === null))
+      faults.push(`PAYONCE_CONFIG: chain ${name} needs an asset with contract null (its coin pays gas)`);
   }
   return file;
 }
@@ -270,6 +285,7 @@ function readCut(value: string | null, faults: string[]): Cut | null {
   };
 }
 
+const SECRET_PREFIXES = [BANK_SECRET_PREFIX, TRON_SECRET_PREFIX];
 /** By the end of their names, so that a new one cannot be forgotten; inbound sources carry theirs in the value. */
 const SECRET_SETTING = /_(?:SECRET|PASSPHRASE|KEY|TOKEN|INBOUND)$/;
 
@@ -285,17 +301,16 @@ export function bankSecret(name: string, environment: Environment = process.env)
 export function shownSettings(
   environment: Environment = process.env,
 ): { name: string; value: string; isSet: boolean }[] {
-  const secrets = Object.keys(environment).filter((name) => name.startsWith(BANK_SECRET_PREFIX));
-  const settings = SETTINGS.flatMap(({ name, fallback }) =>
-    name.startsWith(BANK_SECRET_PREFIX) && secrets.length > 0
-      ? secrets.map((one) => ({ name: one, fallback }))
-      : [{ name, fallback }],
-  );
+  const settings = SETTINGS.flatMap(({ name, fallback }) => {
+    const prefix = SECRET_PREFIXES.find((one) => name.startsWith(one));
+    const secrets = Object.keys(environment).filter((one) => prefix !== undefined && one.startsWith(prefix));
+    return secrets.length > 0 ? secrets.map((one) => ({ name: one, fallback })) : [{ name, fallback }];
+  });
   return settings.map(({ name, fallback }) => {
     const given = environment[name] ?? '';
     if (given.trim() === '') return { name, value: fallback ?? '', isSet: false };
     const value =
-      SECRET_SETTING.test(name) || name.startsWith(BANK_SECRET_PREFIX)
+      SECRET_SETTING.test(name) || SECRET_PREFIXES.some((prefix) => name.startsWith(prefix))
         ? '(set)'
         : given.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@');
     return { name, value, isSet: true };

@@ -19,7 +19,7 @@ import { formatUnits, parseAmount } from '../kernel/money.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
 import { nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import type { DevChain } from './dev-chain.ts';
-import { type App, assetId, type WiredChain } from './wire.ts';
+import type { App, WiredChain } from './wire.ts';
 
 /** Finality here is two blocks of a second; a lost answer adds a few. */
 const WAIT_MS_MAX = 30_000;
@@ -79,7 +79,7 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
         const page = await listDeposits(app.pool, partnerId, { limit: 20 });
         const deposit = page.outcome === 'page' ? page.items.find((one) => one.txHash === hash) : undefined;
         if (deposit?.state !== 'credited') return null;
-        const id = asset === 'ETH' ? wired.coinAssetId : assetId(wired.chain, chain.token);
+        const id = asset === 'ETH' ? wired.coinAssetId : wired.assetIdOf(chain.token);
         return { deposit: toDepositData(deposit), balance: await balanceOf(app, partnerId, id, DECIMALS[asset]) };
       });
     },

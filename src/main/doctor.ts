@@ -11,9 +11,10 @@ import { makePool } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { type Log, silentLog } from '../kernel/log.ts';
 import { systemPorts } from '../kernel/ports.ts';
-import { isDevKey, openKeystore } from '../rails/evm/index.ts';
+import { openKeyFiles } from '../rails/keystore.ts';
 import type { Config } from './config.ts';
 import { examineBank, reachBank } from './doctor-banks.ts';
+import { developmentAddresses } from './keys.ts';
 import { type App, wire, type WiredChain } from './wire.ts';
 
 /** What a start would say, as findings: nothing is thrown for what the doctor is there to tell. */
@@ -98,9 +99,10 @@ function worksOf(app: App): { rails: readonly string[]; subjectTypes: readonly s
 
 /** Wallets of the configuration, of the database (beside `payonce up`, say) and of the keystore. */
 async function developmentWallets(config: Config, url: string): Promise<string[]> {
-  const configured = config.chains.flatMap((chain) => chain.assets.flatMap((asset) => asset.wallet ?? []));
+  const chains = [...config.chains, ...config.tron];
+  const configured = chains.flatMap((chain) => chain.assets.flatMap((asset) => asset.wallet ?? []));
   const all = [...configured, ...(await registeredWallets(url)), ...(await developmentKeysOf(config).catch(() => []))];
-  return [...new Set(all.map((wallet) => wallet.toLowerCase()))].filter(isDevKey);
+  return developmentAddresses([...new Set(all.map((wallet) => (/^0x/i.test(wallet) ? wallet.toLowerCase() : wallet)))]);
 }
 
 async function registeredWallets(url: string): Promise<string[]> {
@@ -118,8 +120,8 @@ async function registeredWallets(url: string): Promise<string[]> {
 export async function developmentKeysOf(config: Config): Promise<string[]> {
   const { keystore } = config;
   if (keystore === null || !existsSync(keystore.folder)) return [];
-  const opened = await openKeystore(keystore.folder, keystore.passphrase, systemPorts().chance);
-  return opened.signer.addresses().filter(isDevKey);
+  const opened = await openKeyFiles(keystore.folder, keystore.passphrase, systemPorts().chance);
+  return developmentAddresses(opened.addresses());
 }
 
 /** What `serve` would refuse although every setting is well formed, in the words in which it would. */

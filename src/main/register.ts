@@ -5,13 +5,13 @@
  * chain once, when it is first registered and nothing of ours can be under way; afterwards only our own row counts.
  */
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
-import type { AssetRef } from '../engine/rail.ts';
+import type { AssetRef, SignerSurvey } from '../engine/rail.ts';
 import { type CollectTerms, storeTerms } from '../flows/collections/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { parseAmount } from '../kernel/money.ts';
-import type { ChainConfig } from './config.ts';
-import { type App, assetId, type WiredChain } from './wire.ts';
+import type { App, WiredChain } from './wire.ts';
 import { bankAssetId } from './wire-banks.ts';
+import type { ChainAsset } from './wire-chains.ts';
 
 const ASSET = `insert into payonce.assets (id, code, chain, contract, decimals)
 values ($1, $2, $3, $4, $5)
@@ -36,21 +36,19 @@ interface WrittenPolicy {
   readonly ownAddress?: ChainAsset['ownAddress'];
   readonly relayers?: readonly string[];
 }
-type ChainAsset = ChainConfig['assets'][number];
 
 /** Assets and policies: needs no node, and a bank needs nothing more. */
 export async function registerAssets(app: App): Promise<void> {
   for (const chain of app.chains) {
-    for (const asset of chain.config.assets) {
-      const { code, decimals, contract, wallet, withdrawal, deposit, ownAddress } = asset;
-      const id = assetId(chain.chain, contract);
+    for (const asset of chain.assets) {
+      const { wallet, withdrawal, deposit, ownAddress, relayers } = asset;
       await registerAsset(
         app,
         chain.rail.name,
-        { id, code, decimals, chain: chain.chain, contract: contract?.toLowerCase() ?? null },
+        toRef(chain, asset),
         withdrawal === undefined || wallet === undefined
           ? null
-          : { wallet: wallet.toLowerCase(), limits: withdrawal, deposit, ownAddress, relayers: relayersOf(asset) },
+          : { wallet, limits: withdrawal, deposit, ownAddress, relayers },
       );
     }
     await app.pool.tx('collection terms', (tx) => storeTerms(tx, chain.chain, collectTermsOf(chain)));
@@ -65,22 +63,24 @@ export async function registerAssets(app: App): Promise<void> {
   }
 }
 
-/** A plain transfer of the coin, at the highest fee that the chain's cap allows: no sweep of it can burn more. */
-const COIN_TRANSFER_GAS = 21_000n;
 const COLLECT_EVERY_MINUTES = 60;
 
-function collectTermsOf({ chain, config }: WiredChain): CollectTerms[] {
-  return config.assets.flatMap(({ code, decimals, contract, collect, wallet, withdrawal }) => {
+function toRef({ chain }: WiredChain, { id, code, decimals, contract }: ChainAsset): AssetRef {
+  return { id, code, decimals, chain, contract };
+}
+
+function collectTermsOf({ assets, coinTransferCostMax }: WiredChain): CollectTerms[] {
+  return assets.flatMap(({ id, code, decimals, contract, collect, wallet, withdrawal }) => {
     if (collect === undefined) return [];
     const min = unitsOf(code, decimals, collect.min);
     if (wallet === undefined || withdrawal === undefined || min === 0n)
       throw new PayonceError('PO_CONFIG_INVALID', {
         detail: `asset ${code}: "collect" needs "wallet" and "withdrawal", and a "min" above 0`,
       });
-    const atMost = contract === null ? COIN_TRANSFER_GAS * BigInt(config.feeCapWei) : 0n;
+    const atMost = contract === null ? coinTransferCostMax : 0n;
     const keep = collect.keep === undefined ? atMost : unitsOf(code, decimals, collect.keep);
     const everyMs = (collect.everyMinutes ?? COLLECT_EVERY_MINUTES) * 60_000;
-    return [{ assetId: assetId(chain, contract), min, keep, everyMs }];
+    return [{ assetId: id, min, keep, everyMs }];
   });
 }
 
@@ -91,10 +91,6 @@ function unitsOf(code: string, decimals: number, text: string): bigint {
       detail: `asset ${code}: "${text}" is no amount with ${decimals} decimals`,
     });
   return parsed.units;
-}
-
-function relayersOf(asset: ChainAsset): string[] {
-  return (asset.relayers ?? []).map((one) => one.toLowerCase());
 }
 
 async function registerAsset(app: App, rail: string, asset: AssetRef, policy: WrittenPolicy | null): Promise<void> {
@@ -143,17 +139,15 @@ where name = $1`;
 
 /** Wallets and the contracts' decimals: needs a node. `degraded` when none answers; tried again later. */
 export async function registerChain(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
-  const masters = new Set(
-    chain.config.assets.flatMap((asset) => (asset.wallet === undefined ? [] : [asset.wallet.toLowerCase()])),
-  );
-  const wallets = [...new Set([...masters, ...chain.config.assets.flatMap(relayersOf)])];
+  const masters = new Set(chain.assets.flatMap((asset) => asset.wallet ?? []));
+  const wallets = [...new Set([...masters, ...chain.assets.flatMap((asset) => asset.relayers)])];
   const known = new Set(
     (await app.pool.query<{ address: string }>(KNOWN_SIGNER, [chain.rail.name, wallets])).rows.map(
       (row) => row.address,
     ),
   );
   const fresh = wallets.filter((wallet) => !known.has(wallet));
-  const surveys = fresh.length === 0 ? [] : ((await chain.rail.survey?.(fresh)) ?? []);
+  const surveys = fresh.length === 0 ? [] : await surveyed(chain, fresh);
   if (surveys.some((one) => one.nonceHead === null)) return degraded(app, chain, 'no node told the wallets’ sequence');
   for (const one of surveys) {
     await app.pool.tx('register wallet', async (tx) => {
@@ -162,21 +156,14 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
       await tx.query(OWN_ADDRESS, [app.engine.makeId('adr'), chain.chain, one.signer, kind]);
     });
   }
-  for (const asset of chain.config.assets) {
-    const id = assetId(chain.chain, asset.contract);
-    const check = await chain.rail.checkAsset({
-      id,
-      code: asset.code,
-      decimals: asset.decimals,
-      chain: chain.chain,
-      contract: asset.contract?.toLowerCase() ?? null,
-    });
+  for (const asset of chain.assets) {
+    const check = await chain.rail.checkAsset(toRef(chain, asset));
     if (!check.ok && check.reason === 'NODE_DOWN')
       return degraded(app, chain, `decimals of ${asset.code}: ${check.detail}`);
     if (!check.ok) {
       const reason = `asset ${asset.code}: ${check.detail}`;
       await app.pool.query(STOP, [chain.rail.name, reason]);
-      await raiseAlert(app.pool, 'decimals_differ', id, reason, app.log);
+      await raiseAlert(app.pool, 'decimals_differ', asset.id, reason, app.log);
     }
   }
   return healthy(app, chain);
@@ -184,10 +171,13 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
 
 /** Whether any node of a registered chain answers; what waits for it is not lost, and `/readyz` and an alert show it. */
 export async function checkHealth(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
-  const wallet = chain.config.assets.find((asset) => asset.wallet !== undefined)?.wallet?.toLowerCase();
-  if (wallet === undefined) return healthy(app, chain);
-  const surveys = (await chain.rail.survey?.([wallet])) ?? [];
-  return surveys.some((one) => one.nonceHead === null) ? degraded(app, chain, 'no node answers') : healthy(app, chain);
+  const heads = await Promise.all(chain.rail.blocks.map((node) => node.latestHead()));
+  return heads.some((head) => head.ok) ? healthy(app, chain) : degraded(app, chain, 'no node answers');
+}
+
+/** Where no sequence is kept, a wallet begins at 0 and stays there. */
+async function surveyed({ rail }: WiredChain, wallets: readonly string[]): Promise<readonly SignerSurvey[]> {
+  return (await rail.survey?.(wallets)) ?? wallets.map((signer) => ({ signer, nonceHead: 0n }));
 }
 
 async function healthy(app: App, chain: WiredChain): Promise<'registered'> {

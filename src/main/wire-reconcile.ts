@@ -1,17 +1,13 @@
 /** The chains as reconciliation sees them: each node's own blocks and balances, and how an address is written there. */
 import type { ReconciledChain } from '../audit/reconcile/chain-read.ts';
-import { readAddress } from '../rails/evm/index.ts';
 import type { App } from './wire.ts';
 
 export function reconciledChains(app: Pick<App, 'chains'>): ReconciledChain[] {
-  return app.chains.map(({ chain, rail, config }) => ({
+  return app.chains.map(({ chain, rail, agreeing, canonical }) => ({
     chain,
     rail: rail.name,
     nodes: rail.blocks,
-    ...(config.agreeing === undefined ? {} : { agreeing: config.agreeing }),
-    canonical(text) {
-      const read = readAddress(text);
-      return read.ok ? read.address : null;
-    },
+    ...(agreeing === undefined ? {} : { agreeing }),
+    canonical,
   }));
 }

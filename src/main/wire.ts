@@ -6,19 +6,18 @@
  */
 import { appendFileSync } from 'node:fs';
 import type { ApiDeps } from '../api/deps.ts';
+import { seenOnStatement } from '../audit/reconcile/moved-after-all.ts';
 import { makeRepairVerbs } from '../audit/repair/index.ts';
 import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import { openCase } from '../engine/cases.ts';
 import { confirmNamed } from '../engine/confirm.ts';
-import type { EngineDeps } from '../engine/deps.ts';
-import type { FlowVerb } from '../engine/deps.ts';
+import type { EngineDeps, FlowVerb } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
-import { PayonceError } from '../kernel/errors.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
@@ -31,25 +30,13 @@ import { type Log, makeLog, silentLog } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
 import { makeChart } from '../ledger/accounts.ts';
 import { type Courier, makeCourier } from '../outbox/courier.ts';
-import {
-  type EvmRail,
-  type EvmSigner,
-  isDevKey,
-  makeDevSigner,
-  makeEvmRail,
-  openKeystore,
-  readAddress,
-} from '../rails/evm/index.ts';
-import type { ChainConfig, Config } from './config.ts';
+import type { Config } from './config.ts';
 import { makeDepositVerbs } from './deposit-verbs.ts';
+import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
+import { type Chain, makeChains } from './wire-chains.ts';
 
-export interface WiredChain {
-  readonly config: ChainConfig;
-  /** CAIP-2. */
-  readonly chain: string;
-  readonly coinAssetId: string;
-  readonly rail: EvmRail;
+export interface WiredChain extends Chain {
   readonly scanner: Scanner;
 }
 
@@ -80,9 +67,8 @@ export interface App {
 
 export interface WireOptions {
   readonly url: string;
-  /** For the development start: the keys of its chain. */
-  readonly signer?: EvmSigner;
-  readonly newAddress?: () => Promise<string>;
+  /** For the development start: the keys of its chains. */
+  readonly keys?: Keys;
 }
 
 export async function wire(config: Config, options: WireOptions): Promise<App> {
@@ -93,21 +79,23 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     cutLog === null ? undefined : (ordinal, kind, name) => appendFileSync(cutLog, `${ordinal}\t${kind}\t${name}\n`),
   );
   // Before the pool: keys that do not open must leave no connection behind.
-  const keys = await openKeys(config, options, ports);
-  refuseDevKeys(config, keys.signer);
+  const keys = options.keys ?? (await openKeys(config, ports));
+  refuseDevKeys(config, keys);
+  const configured = makeChains(config, { ports, log, keys });
   const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
   const makeId = makeIds(ports.clock, ports.chance);
   const chart = makeChart();
-  const rails = config.chains.map((chain) => makeRail(chain, ports, log, keys.signer));
   const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
   const bankRails = banks.map((bank) => bank.rail);
+  const rails = [...configured.map(({ rail }) => rail), ...bankRails];
+  const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
   const batchVerbs = makeBatchVerbs(chart, makeId, pool);
   const depositVerbs = makeDepositVerbs({
     pool,
     makeId,
     chart,
     log,
-    nodesOf: (chain) => rails.find((_, index) => `eip155:${config.chains[index]?.chainId}` === chain)?.blocks ?? [],
+    nodesOf: (chain) => chainOf(chain)?.rail.blocks ?? [],
   });
   const engine = await makeEngine({
     pool,
@@ -122,7 +110,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeCollections(chart),
       makeRealizations(chart),
     ],
-    rails: [...rails, ...bankRails],
+    rails,
     verbs: {
       ...batchVerbs,
       ...depositVerbs,
@@ -130,6 +118,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       close: objectAll([batchVerbs.close, depositVerbs.close]),
     },
     leaseMs: config.leaseMs,
+    seenElsewhere: seenOnStatement,
   });
   const wakes = new Set<() => void>();
   let notifying = false;
@@ -145,24 +134,19 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
         .catch((error: unknown) => log.debug({ err: error }, 'other processes were not woken; they poll'));
     }, NOTIFY_MS).unref();
   };
-  const chains = config.chains.map((chain, index): WiredChain => {
-    const rail = rails[index];
-    if (rail === undefined) throw new Error('a chain without its rail');
-    const name = `eip155:${chain.chainId}`;
+  const chains = configured.map((one): WiredChain => {
+    const { chain, rail, agreeing, scanOverlapBlocks, canonical } = one;
     const scanner = makeScanner({
       pool,
       makeId,
       chart,
       log,
-      chain: name,
+      chain,
       rail: rail.name,
       nodes: rail.blocks,
-      canonical: (address) => {
-        const read = readAddress(address);
-        return read.ok ? read.address : null;
-      },
-      ...(chain.agreeing === undefined ? {} : { agreeing: chain.agreeing }),
-      ...(chain.scanOverlapBlocks === undefined ? {} : { overlapBlocks: BigInt(chain.scanOverlapBlocks) }),
+      canonical,
+      ...(agreeing === undefined ? {} : { agreeing }),
+      ...(scanOverlapBlocks === undefined ? {} : { overlapBlocks: BigInt(scanOverlapBlocks) }),
       onUnknownMovement: (tx, moved) =>
         quarantineWallet(
           tx,
@@ -170,7 +154,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
           { ...moved, reason: `${moved.txHash} left ${moved.wallet} without a record` },
         ),
     });
-    return { config: chain, chain: name, coinAssetId: assetId(name, null), rail, scanner };
+    return { ...one, scanner };
   });
   const courier = makeCourier({
     pool,
@@ -206,11 +190,18 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     health: new Map(),
     wakes,
     wake,
-    newDepositAddress: () => keys.newAddress(),
-    readDestination: (chain, text) =>
-      bankRails.some((rail) => rail.name === chain)
+    async newDepositAddress(chain) {
+      const spell = chainOf(chain)?.spell;
+      if (spell === undefined) throw new Error(`no chain ${chain} is configured here`);
+      return spell(await keys.newAddress());
+    },
+    readDestination(chain, text) {
+      const found = chainOf(chain);
+      if (found !== undefined) return found.readAddress(text);
+      return bankRails.some((rail) => rail.name === chain)
         ? { ok: false, fault: 'it is paid through a bank', expected: 'a transfer: POST /v1/transfers' }
-        : readAddress(text),
+        : { ok: false, fault: 'its chain is not configured here', expected: 'an asset of a chain that is' };
+    },
     readPayee(assetId) {
       const bank = bankOf(banks, assetId);
       return bank === null ? null : (input) => bank.rail.readPayee(input);
@@ -218,66 +209,10 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     batchLinesMax: (assetId) => bankOf(banks, assetId)?.rail.profile.linesMax ?? 1,
     async close() {
       await courier.close();
-      await Promise.all([...rails, ...bankRails].map((rail) => rail.close()));
+      await Promise.all(rails.map((rail) => rail.close()));
       await pool.end();
     },
   };
-}
-
-/** CAIP-19: a token by its contract, the coin by its SLIP-44 number of the EVM family. */
-export function assetId(chain: string, contract: string | null): string {
-  return contract === null ? `${chain}/slip44:60` : `${chain}/erc20:${contract.toLowerCase()}`;
-}
-
-function makeRail(chain: ChainConfig, ports: Ports, log: Log, signer: EvmSigner): EvmRail {
-  const { absenceWitnesses, lookEveryMs, resendAfterMs, bumpAfterMs, decideWithinMs } = chain;
-  const operators = new Set(chain.nodes.map((node) => node.operator)).size;
-  return makeEvmRail(
-    {
-      name: `evm:${chain.chainId}`,
-      chainId: BigInt(chain.chainId),
-      ...(chain.genesisHash === undefined ? {} : { genesisHash: chain.genesisHash }),
-      nodes: chain.nodes,
-      finality: chain.finality,
-      feeCapWei: BigInt(chain.feeCapWei),
-      gasLimitCap: BigInt(chain.gasLimitCap),
-      coinAssetId: assetId(`eip155:${chain.chainId}`, null),
-      capabilities: {
-        // Absence takes two operators (design §2), also where only one is configured: then it stays a person's.
-        absenceWitnesses: Math.max(absenceWitnesses ?? 2, operators === 1 ? 2 : 1),
-        ...(lookEveryMs === undefined ? {} : { lookEveryMs }),
-        ...(resendAfterMs === undefined ? {} : { resendAfterMs }),
-        ...(bumpAfterMs === undefined ? {} : { bumpAfterMs }),
-        ...(decideWithinMs === undefined ? {} : { decideWithinMs }),
-      },
-    },
-    { ports, signer, log },
-  );
-}
-
-async function openKeys(
-  config: Config,
-  options: WireOptions,
-  ports: Ports,
-): Promise<{ signer: EvmSigner; newAddress: () => Promise<string> }> {
-  if (options.signer !== undefined && options.newAddress !== undefined)
-    return { signer: options.signer, newAddress: options.newAddress };
-  if (config.keystore !== null) {
-    const keystore = await openKeystore(config.keystore.folder, config.keystore.passphrase, ports.chance);
-    return { signer: keystore.signer, newAddress: () => keystore.createAddress() };
-  }
-  return {
-    signer: makeDevSigner(),
-    newAddress: () => Promise.reject(new Error('set PAYONCE_KEYSTORE to make deposit addresses')),
-  };
-}
-
-function refuseDevKeys(config: Config, signer: EvmSigner): void {
-  // Without a chain nothing is signed.
-  if (config.production && config.chains.length > 0 && signer.addresses().some(isDevKey))
-    throw new PayonceError('PO_CONFIG_INVALID', {
-      detail: 'PAYONCE_KEYSTORE: a development key is in use; refused in production',
-    });
 }
 
 /** Other processes poll twice a second anyway; a hint is worth having if it is rare. */

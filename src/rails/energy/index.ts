@@ -6,35 +6,25 @@
  * same bytes, which the market answers with the same order. An answer counts only when it shows our id, and what it shows is
  * compared with what was ordered. Dearer than allowed is not ordered. A code or state that the profile does not know is unreadable.
  * Never: retries, follows a redirect, reads a 5xx, a 404 or a silence as "no", picks a price. It holds no database handle.
- * Files: profile (the type), market (the market we know), plan, order (the seal), wire (what leaves), answer-body (what is
+ * Files: config, profile (the type), market (the market we know), plan, order (the seal), wire (what leaves), answer-body (what is
  * stored), read (the table).
  */
-import type { Capabilities, Rail } from '../../engine/rail.ts';
+import type { Rail } from '../../engine/rail.ts';
 import { CLAIM_BATCH } from '../../kernel/limits.ts';
 import { type Log, silentLog } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
-import { LATENESS_MS_MIN, LOOK_EVERY_MS, RESEND_AFTER_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
+import { type EnergyRailConfig, energyConfigFaults } from './config.ts';
+import { LOOK_EVERY_MS, RESEND_AFTER_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
 import { readOrder, type Scope, sealOrder } from './order.ts';
 import { planOrders } from './plan.ts';
 import type { MarketProfile } from './profile.ts';
 import { readMarketAnswer } from './read.ts';
 import { lookOnce, sendOnce, type WireParts, withholdReason } from './wire.ts';
 
+export type { EnergyRailConfig } from './config.ts';
 export { energyMarket } from './market.ts';
 export type { MarketProfile } from './profile.ts';
-
-export interface EnergyRailConfig {
-  /** For example `energy:main`. */
-  readonly name: string;
-  readonly profile: MarketProfile;
-  readonly baseUrl: string;
-  /** The account at the market whose prepaid balance pays: the effects' wallet. */
-  readonly account: string;
-  readonly secret: () => Promise<string> | string;
-  readonly deployment: string;
-  readonly capabilities?: Partial<Pick<Capabilities, 'decideWithinMs' | 'lookEveryMs' | 'resendAfterMs'>>;
-}
 
 export interface EnergyRailDeps {
   readonly ports: Ports;
@@ -104,20 +94,4 @@ export function makeEnergyRail(config: EnergyRailConfig, deps: EnergyRailDeps): 
     read: (answer, sealed) => readMarketAnswer(profile, answer, sealed),
     close: () => agent.destroy(),
   };
-}
-
-/** What is wrong with a configuration; secrets are in none of it. */
-export function energyConfigFaults(config: EnergyRailConfig): { readonly field: string; readonly why: string }[] {
-  const faults: { field: string; why: string }[] = [];
-  const { baseUrl, account, profile } = config;
-  if (account === '') faults.push({ field: 'account', why: 'name the account that pays' });
-  if (profile.latenessMs < LATENESS_MS_MIN)
-    faults.push({ field: 'profile', why: 'a lateness under 30 minutes is not believed' });
-  if (!URL.canParse(baseUrl)) return [...faults, { field: 'baseUrl', why: 'it is no URL' }];
-  const url = new URL(baseUrl);
-  if (url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '')
-    faults.push({ field: 'baseUrl', why: 'the base URL carries neither query nor credentials' });
-  if (url.protocol !== 'https:' && !/^(?:localhost|\[::1\]|127(?:\.[0-9]{1,3}){3})$/.test(url.hostname))
-    faults.push({ field: 'baseUrl', why: 'the base URL must be https' });
-  return faults;
 }

@@ -35,7 +35,7 @@ export { type AddressFault, type ReadAddress, readAddress } from './address.ts';
 export type { BlockReader, ChainBlock, ChainTransaction } from './blocks.ts';
 export type { AssetCheck } from './check.ts';
 export { FeeCapReached } from './fees.ts';
-export { isDevKey, type Keystore, makeDevSigner, openKeystore } from './keystore.ts';
+export { isDevKey, type Keystore, makeDevSigner, openKeystore, signerOf } from './keystore.ts';
 export type { Finality, Header, Read } from './nodes.ts';
 export type { WaitReason } from './plan.ts';
 export type { Receipt, ReceiptLog } from './receipt.ts';

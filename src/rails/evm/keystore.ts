@@ -1,7 +1,7 @@
 /** The keystore as the EVM rail sees it, and the keys of development chains, which are everybody's. */
-import { mnemonicToAccount } from 'viem/accounts';
 import type { Chance } from '../../kernel/ports.ts';
-import { openKeyFiles, SCRYPT_N } from '../keystore.ts';
+import { DEV_ACCOUNTS, devKeys } from '../dev-keys.ts';
+import { type KeyFiles, openKeyFiles, SCRYPT_N } from '../keystore.ts';
 import { canonicalAddress } from './address.ts';
 import { type EvmSigner, makeLocalSigner } from './signer.ts';
 
@@ -19,47 +19,34 @@ export async function openKeystore(
   scryptN: number = SCRYPT_N,
 ): Promise<Keystore> {
   const files = await openKeyFiles(folder, passphrase, chance, scryptN);
-  const opened = new Map<string, EvmSigner>();
-  return {
-    signer: {
-      addresses: () => files.addresses(),
-      holds: (address) => files.holds(canonicalAddress(address)),
-      async sign(address, transaction) {
-        const canonical = canonicalAddress(address);
-        const signer = opened.get(canonical) ?? makeLocalSigner([await files.keyOf(canonical)]);
-        opened.set(canonical, signer);
-        return signer.sign(canonical, transaction);
-      },
-    },
-    createAddress: () => files.createAddress(),
-  };
+  return { signer: signerOf(files), createAddress: () => files.createAddress() };
 }
 
-/** The phrase that every development chain starts with: its keys are everybody's. */
-const DEV_PHRASE = 'test test test test test test test test test test test junk';
-const DEV_ACCOUNTS = 10;
-let devAccounts: readonly { readonly address: string; readonly key: `0x${string}` }[] | null = null;
-
-function devAccountsOf(): readonly { readonly address: string; readonly key: `0x${string}` }[] {
-  devAccounts ??= Array.from({ length: DEV_ACCOUNTS }, (_, addressIndex) => {
-    const account = mnemonicToAccount(DEV_PHRASE, { addressIndex });
-    const key = account.getHdKey().privateKey;
-    if (key === null) throw new Error('the development phrase gives no key');
-    return { address: canonicalAddress(account.address), key: `0x${Buffer.from(key).toString('hex')}` as const };
-  });
-  return devAccounts;
+/** A signer over key files that are open already. */
+export function signerOf(files: KeyFiles): EvmSigner {
+  const opened = new Map<string, EvmSigner>();
+  return {
+    addresses: () => files.addresses(),
+    holds: (address) => files.holds(canonicalAddress(address)),
+    async sign(address, transaction) {
+      const canonical = canonicalAddress(address);
+      const signer = opened.get(canonical) ?? makeLocalSigner([await files.keyOf(canonical)]);
+      opened.set(canonical, signer);
+      return signer.sign(canonical, transaction);
+    },
+  };
 }
 
 /** `true` for the accounts that anvil and hardhat hand out: production refuses them. */
 export function isDevKey(address: string): boolean {
   const wanted = canonicalAddress(address);
-  return devAccountsOf().some((account) => account.address === wanted);
+  return devKeys().some((account) => account.address === wanted);
 }
 
 /** A signer over the first development accounts, for the demo and tests. */
 export function makeDevSigner(count: number = DEV_ACCOUNTS): EvmSigner {
   return makeLocalSigner(
-    devAccountsOf()
+    devKeys()
       .slice(0, count)
       .map((account) => account.key),
   );

@@ -30,10 +30,10 @@ import { makeSend } from './send.ts';
 import { signSealed, specOf, type TronSigner } from './signer.ts';
 import type { NodeConfig } from './wire.ts';
 
-export { canonicalAddress, readAddress } from './address.ts';
+export { canonicalAddress, machineAddress, readAddress } from './address.ts';
 export type { BlockReader } from './blocks.ts';
 export type { AssetCheck } from './check.ts';
-export { openKeystore } from './keystore.ts';
+export { makeDevSigner, openKeystore, signerOf } from './keystore.ts';
 export { amountFault } from './payload.ts';
 export { makeLocalSigner, type TronSigner } from './signer.ts';
 export type { NodeConfig } from './wire.ts';

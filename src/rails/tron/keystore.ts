@@ -1,6 +1,7 @@
-/** The keystore as the TRON rail sees it: the same key files, addresses in base58. */
+/** The keystore as the TRON rail sees it: the same key files, addresses in base58; and the keys of development chains. */
 import type { Chance } from '../../kernel/ports.ts';
-import { openKeyFiles } from '../keystore.ts';
+import { DEV_ACCOUNTS, devKeys } from '../dev-keys.ts';
+import { type KeyFiles, openKeyFiles } from '../keystore.ts';
 import { canonicalAddress, machineAddress } from './address.ts';
 import { makeLocalSigner, type TronSigner } from './signer.ts';
 
@@ -18,18 +19,29 @@ export async function openKeystore(
   scryptN?: number,
 ): Promise<Keystore> {
   const files = await openKeyFiles(folder, passphrase, chance, scryptN);
+  return { signer: signerOf(files), createAddress: async () => canonicalAddress(await files.createAddress()) };
+}
+
+/** A signer over key files that are open already. */
+export function signerOf(files: KeyFiles): TronSigner {
   const opened = new Map<string, TronSigner>();
   return {
-    signer: {
-      addresses: () => files.addresses().map(canonicalAddress),
-      holds: (address) => files.holds(machineAddress(address)),
-      async sign(address, txId) {
-        const canonical = canonicalAddress(address);
-        const signer = opened.get(canonical) ?? makeLocalSigner([await files.keyOf(machineAddress(canonical))]);
-        opened.set(canonical, signer);
-        return signer.sign(canonical, txId);
-      },
+    addresses: () => files.addresses().map(canonicalAddress),
+    holds: (address) => files.holds(machineAddress(address)),
+    async sign(address, txId) {
+      const canonical = canonicalAddress(address);
+      const signer = opened.get(canonical) ?? makeLocalSigner([await files.keyOf(machineAddress(canonical))]);
+      opened.set(canonical, signer);
+      return signer.sign(canonical, txId);
     },
-    createAddress: async () => canonicalAddress(await files.createAddress()),
   };
+}
+
+/** A signer over the first development accounts, for the demo and tests: production refuses their keys. */
+export function makeDevSigner(count: number = DEV_ACCOUNTS): TronSigner {
+  return makeLocalSigner(
+    devKeys()
+      .slice(0, count)
+      .map((account) => account.key),
+  );
 }
