@@ -1,5 +1,5 @@
 /** What the engine's parts share: made once by `makeEngine`, passed first. Data only. */
-import type { Pool, Tx } from '../db/pool.ts';
+import type { Pool, Query, Tx } from '../db/pool.ts';
 import type { MakeId } from '../kernel/ids.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Ports } from '../kernel/ports.ts';
@@ -45,6 +45,8 @@ export interface EngineDeps {
   readonly verbs: ReadonlyMap<string, FlowVerb>;
   /** Who buys what waiting effects need (gas, energy); absent: they wait until somebody brings it. */
   readonly supply?: SupplyPort;
+  /** Where another source shows that an effect moved (a bank's statement), in words, or `null`. */
+  readonly seenElsewhere?: (query: Query, effectId: bigint) => Promise<string | null>;
   readonly counters: Counters;
   readonly leaseMs: number;
 }

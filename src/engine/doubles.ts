@@ -55,6 +55,6 @@ function doubleIn(effect: EffectRow, pass: Pass): string | null {
     looks.flatMap(({ observation: { kind, objectId } }) => (LIVING.has(kind) && objectId !== null ? [objectId] : [])),
   );
   if (objects.size > 1) return `look-ups name ${[...objects].sort().join(' and ')}`;
-  const other = looks.find(({ observation }) => observation.kind === 'key_taken');
+  const other = looks.find(({ observation }) => observation.otherContent === true);
   return effect.state === 'SETTLED' && other !== undefined ? `it settled, and now ${other.observation.detail}` : null;
 }

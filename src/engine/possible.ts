@@ -9,7 +9,7 @@ import { type CaseRow, type Detail, flowObjection, objectionTo, type Verb, VERBS
 import { type EffectRow, loadEffects } from './store.ts';
 
 /** What a proposal names beside its reason, in its `Detail`. */
-type Needed = 'evidenceId' | 'deposit_id' | 'chain' | 'from_block' | 'line' | 'fate' | 'finding' | 'as';
+type Needed = 'evidenceId' | 'deposit_id' | 'chain' | 'from_block' | 'line' | 'fate' | 'finding' | 'as' | 'reference';
 
 const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   strike: ['evidenceId'],
@@ -17,6 +17,7 @@ const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   resume_scan: ['chain', 'from_block'],
   decide_line: ['line', 'fate'],
   repair: ['finding', 'as'],
+  fund: ['reference'],
 };
 
 const needsOf = (verb: Verb): readonly Needed[] => NEEDS[verb] ?? [];

@@ -26,13 +26,14 @@ export const VERBS = [
   'resume_scan',
   'decide_line',
   'repair',
+  'fund',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
-const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line', 'repair'];
+const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line', 'repair', 'fund'];
 
 /** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
- *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair. */
+ *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 export interface CaseRow {
@@ -101,7 +102,7 @@ export async function propose(
     const one = await lockCase(tx, caseId);
     if (one.closed) throw new PayonceError('PO_TOO_LATE', { detail: 'The case is closed', moneyState: 'unknown' });
     const effect = one.effectId === null ? undefined : (await lockEffects(tx, [one.effectId]))[0];
-    const objection = objectionTo(deps, verb, one, effect) ?? foreign;
+    const objection = objectionTo(deps, verb, one, effect) ?? (await seen(tx, deps, verb, effect)) ?? foreign;
     if (objection !== null) throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: objection });
     const proposalId = deps.makeId('prop');
     const evidenceVersion = effect?.evidenceVersion ?? 0;
@@ -160,6 +161,13 @@ export function objectionTo(
     default:
       return `nothing here knows the verb ${verb}`;
   }
+}
+
+/** What was taken in from elsewhere (a bank's statement) stands against saying that it did not move. */
+async function seen(tx: Tx, deps: EngineDeps, verb: Verb, effect: EffectRow | undefined): Promise<string | null> {
+  const denies = verb === 'absent' || verb === 'fail' || verb === 'next_try';
+  if (!denies || effect === undefined || deps.seenElsewhere === undefined) return null;
+  return deps.seenElsewhere(tx, effect.id);
 }
 
 /** Two persons' "it did not move" is a belief: it may not stand where the rail can prove it, nor against testimony (T11). */
@@ -254,7 +262,10 @@ export async function openApproval(
   if (locked?.state !== 'open') return { outcome: 'void', why: `the proposal is ${locked?.state ?? 'gone'}` };
   const objection = about.closed
     ? 'the case is closed'
-    : ((await gone(tx, proposal.proposed_by)) ?? objectionTo(deps, proposal.verb, about, effect) ?? foreign);
+    : ((await gone(tx, proposal.proposed_by)) ??
+      objectionTo(deps, proposal.verb, about, effect) ??
+      (await seen(tx, deps, proposal.verb, effect)) ??
+      foreign);
   const stale = (effect?.evidenceVersion ?? 0) !== proposal.evidence_version;
   if (stale || objection !== null) {
     const why =

@@ -299,6 +299,8 @@ export interface Observation {
   readonly objectHint?: string;
   /** `key_taken` only: two objects that have not failed stand under our identity. */
   readonly doubled?: true;
+  /** `key_taken` only: ours by key and reference, and not what we sealed (amount, currency, receiver). */
+  readonly otherContent?: true;
   /** Batches: each line of the intent, in order. */
   readonly lines?: readonly LineTruth[];
   /** What would help: shown to people, and read by the engine's next step. */

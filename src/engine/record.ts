@@ -377,8 +377,17 @@ function costOf(one: Judged): RailCost | null {
   );
 }
 
-function caseOf(decision: Decision): { kind: 'undecided' | 'moved_otherwise' | 'contradiction'; why: string } | null {
+function caseOf({
+  decision,
+  effect,
+  pass,
+}: Judged): { kind: 'undecided' | 'moved_otherwise' | 'contradiction'; why: string } | null {
   if (decision.act === 'case') return decision;
+  // A batch whose lines say otherwise than its head: nothing that is waited for makes it clear.
+  const torn = pass.found.find(
+    ({ observation }) => observation.kind === 'key_taken' && observation.lines !== undefined,
+  );
+  if (torn !== undefined && effect.state === 'SEALED') return { kind: 'undecided', why: torn.observation.detail };
   if (decision.act !== 'wait_anew' || !decision.overdue) return null;
   return { kind: 'undecided', why: 'a no whose fresh look never becomes clear' };
 }
@@ -391,7 +400,7 @@ function isOverdue(rail: Rail, effect: EffectRow): boolean {
 
 async function openCases(tx: Tx, deps: EngineDeps, rail: Rail, judged: readonly Judged[]): Promise<void> {
   for (const one of judged) {
-    const opens = caseOf(one.decision);
+    const opens = caseOf(one);
     if (opens === null || !one.fresh) continue;
     const { effect } = one;
     await openCase(tx, deps.makeId, {

@@ -10,12 +10,15 @@ import type { Bank } from '../../sim/bank/bank.ts';
 import { daysAfter } from '../../src/audit/statements/statement.ts';
 import { findDifferences } from '../../src/audit/reconcile/findings.ts';
 import { type Effect, type Line, match, type Part } from '../../src/audit/reconcile/match.ts';
+import { seenOnStatement } from '../../src/audit/reconcile/moved-after-all.ts';
+import { propose } from '../../src/engine/adjudicate.ts';
 import { loadOpenAlerts } from '../../src/engine/alerts.ts';
+import { openCase } from '../../src/engine/cases.ts';
 import { watchReleasedOnce } from '../../src/engine/look.ts';
 import { reopenOnce } from '../../src/engine/reopen.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { balanceOf, type World } from '../support/world.ts';
-import { AMOUNT, findingsOf, payingScene, PERIOD, type Plant, said, TODAY } from './reconcile-scene.ts';
+import { AMOUNT, findingsOf, OPERATOR, payingScene, PERIOD, type Plant, said, TODAY } from './reconcile-scene.ts';
 
 const FORMATS: Readonly<Record<string, (bank: Bank, script: StatementScript) => Promise<WrittenStatement>>> = {
   'camt.053.001.08': (bank, script) => writeCamt(bank, script),
@@ -215,6 +218,29 @@ test('a line of a released payment opens the highest case and has the rail looke
     'the partner was told that it failed',
   );
   assert.equal((await one.take(written)).outcome, 'known');
+  await assertBooksClean(one.world.pool);
+});
+
+test('two persons cannot say that it did not move against our own statement of it (req T11)', async () => {
+  const one = await payingScene({
+    faults: [
+      { on: 'create', fault: { kind: 'lose_answer' } },
+      { on: 'look', fault: { kind: 'blind' } },
+    ],
+  });
+  await one.pay(1);
+  const { rows } = await one.world.pool.query<{ id: bigint; state: string }>('select id, state from payonce.effects');
+  assert.equal(rows[0]?.state, 'SEALED');
+  await one.take(await writeCamt(one.bank, PERIOD));
+  const engine = { ...one.world.engine, seenElsewhere: seenOnStatement };
+  const caseId = await openCase(one.world.pool, one.world.makeId, {
+    kind: 'undecided',
+    severity: 2,
+    subjectKey: `effect:${rows[0].id}`,
+    effectId: rows[0].id,
+    summary: 'given by the test',
+  });
+  await assert.rejects(propose(engine, OPERATOR, caseId, 'absent', { reason: 'not there' }), /statement shows it on/);
   await assertBooksClean(one.world.pool);
 });
 

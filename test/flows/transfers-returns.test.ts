@@ -145,7 +145,12 @@ test('a second object under one key, seen long after the first settled, is the h
 
 test('after it settled, other content under our key is the highest case, and closed by people it is not opened by the same again', async () => {
   const { world, showAs } = await paid();
-  const other = { kind: 'key_taken', objectId: 'bank-1', detail: 'under our key, but its amount is 1250000' } as const;
+  const other = {
+    kind: 'key_taken',
+    objectId: 'bank-1',
+    otherContent: true,
+    detail: 'under our key, but its amount is 1250000',
+  } as const;
   await showAs(other);
   assert.deepEqual(await casesOf(world), ['contradiction']);
   await world.pool.query("update payonce.cases set closed_at = payonce.now(), closed_how = 'two persons saw it'");

@@ -48,3 +48,25 @@ export async function wakeWhatMoved(tx: Query, makeId: MakeId, findings: readonl
   await watchNow(tx, ids);
   return { cases, looks: ids };
 }
+
+const SEEN = `select l.booked_on::text as booked_on, l.own_reference
+from payonce.effects e
+join payonce.statement_lines l on l.rail = e.rail and l.direction = 'out' and l.refs && array[e.expect ->> 'key']
+where e.id = $1
+  and exists (
+    select 1
+    from payonce.statement_places p
+    join payonce.statements s on s.id = p.statement_id
+    where p.line_id = l.id
+      and not exists (
+        select 1 from payonce.statement_voids v where v.file_sha256 = s.file_sha256 and v.take = s.take))
+order by l.id
+limit 1`;
+
+/** A line of an imported statement that carries our key for this effect, in words, or `null`. */
+export async function seenOnStatement(query: Query, effectId: bigint): Promise<string | null> {
+  const row = (await query.query<{ booked_on: string; own_reference: string | null }>(SEEN, [effectId])).rows[0];
+  return row === undefined
+    ? null
+    : `the bank's own statement shows it on ${row.booked_on}, reference ${row.own_reference ?? 'none'}: it moved`;
+}

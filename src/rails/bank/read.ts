@@ -301,7 +301,8 @@ function judge(scene: Scene, object: ProviderObject, shown: LinesShown): Told {
   const about = { objectId: object.id };
   const match = matchObject(profile, expect, object);
   if (match.match === 'not_ours') return says('unreadable', `${object.id ?? 'a transfer'}: ${match.why}`);
-  if (match.match === 'other_content') return says('key_taken', `${object.id ?? 'a transfer'}: ${match.why}`, about);
+  if (match.match === 'other_content')
+    return says('key_taken', `${object.id ?? 'a transfer'}: ${match.why}`, { ...about, otherContent: true });
   const { state } = object;
   const meaning = state !== null && Object.hasOwn(profile.states, state) ? profile.states[state] : undefined;
   if (meaning === undefined) return says('unreadable', `ours, but its state ${state ?? '(none)'} is not known`, about);
