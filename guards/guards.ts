@@ -15,14 +15,13 @@ import { LEDGER } from './ledger.ts';
 import { OUTSIDE } from './outside.ts';
 import { REALIZED } from './realizations.ts';
 import { SCHEMA } from './schema.ts';
+import { BOUGHT } from './supplies.ts';
+import { TRON } from './tron.ts';
 
 export type { Guard } from './guard.ts';
 
 /** What has no code yet. */
-const LATER: Guard[] = [
-  { name: 'TRON margin and solidity', step: 3 },
-  { name: 'leg remaining check', step: 4 },
-];
+const LATER: Guard[] = [{ name: 'leg remaining check', step: 4 }];
 
 export const GUARDS: Guard[] = [
   ...ENGINE,
@@ -30,6 +29,8 @@ export const GUARDS: Guard[] = [
   ...LEDGER,
   ...OUTSIDE,
   ...SCHEMA,
+  ...BOUGHT,
+  ...TRON,
   ...COLLECTED,
   ...COMPARED,
   ...REALIZED,
