@@ -331,17 +331,30 @@ union
 select id from payonce.effects where identity = $1
 order by 1`;
 
-/** By effect id, by the id of what it is for (a withdrawal, a transfer), by transaction hash, provider's object or identity. */
+// By partner first: that is how the references are indexed.
+const OF_REFERENCE = `select e.id
+from payonce.partners p
+cross join lateral (
+  select 'withdrawal' as type, w.id from payonce.withdrawals w where w.partner_id = p.id and w.external_id = $1
+  union all
+  select 'transfer', t.id from payonce.transfers t where t.partner_id = p.id and t.external_id = $1
+  union all
+  select 'transfer_batch', l.batch_id from payonce.transfer_batch_lines l where l.partner_id = p.id and l.external_id = $1) s
+join payonce.effects e on e.subject_type = s.type and e.subject_id = s.id
+order by e.id`;
+
+/** By effect id, by the id of what it is for (a withdrawal, a transfer), by transaction hash, provider's object or identity, by a
+ *  partner's own reference (external_id) of it or of a line of it. */
 export async function findEffects(query: Query, asked: string): Promise<bigint[]> {
   const statements = /^\d{1,18}$/.test(asked)
-    ? ['select id from payonce.effects where id = $1::bigint']
-    : [OF_SUBJECT, OF_HASH];
+    ? ['select id from payonce.effects where id = $1::bigint', OF_HASH, OF_REFERENCE]
+    : [OF_SUBJECT, OF_HASH, OF_REFERENCE];
   const text = /^0x[0-9a-f]+$/i.test(asked) ? asked.toLowerCase() : asked;
   for (const sql of statements) {
     const { rows } = await query.query<{ id: bigint }>(sql, [text]);
     if (rows.length > 0) return rows.map((row) => row.id);
   }
   throw new PayonceError('PO_NOT_FOUND', {
-    detail: `There is no effect ${asked}: give an effect's number, a withdrawal's or transfer's id, a transaction's hash or a bank's id of it`,
+    detail: `There is no effect ${asked}: give an effect's number, a withdrawal's or transfer's id or the partner's reference of it, a transaction's hash or a bank's id of it (payonce effect list)`,
   });
 }

@@ -11,7 +11,7 @@ import { PayonceError } from '../kernel/errors.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
 import { age, cut, EXIT, facts, heading, moment, paint, printable, table } from './output.ts';
-import { effectText, eventsText, peopleText } from './story-text.ts';
+import { effectText, eventsText, peopleText, replacedText } from './story-text.ts';
 
 const SEVERITIES: Readonly<Record<number, string>> = { 1: 'when you can', 2: 'today', 3: 'now' };
 const LISTED_MAX = 200;
@@ -32,7 +32,8 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   broken_finality: 'the chain took back what was final: compare nodes; two persons may "unwind".',
   after_release:
     'it did not happen: two persons choose fail (the partner is told) or next_try (sent once more, with a new hold).',
-  unmatched_inbound: 'see the event in the inbox; close it by two persons when it is explained.',
+  unmatched_inbound:
+    'an event (about: inbox:…): payonce inbox show, then close it by two persons when it is explained; money on a chain: find its owner, then repair propose; a funding: compare it with the statement, then funding approve.',
   unknown_movement:
     'find out who moved it; a leaked key means: quarantine, move the funds. Then compare the wallet with its chain (reconcile chain) and book it by two persons (repair propose).',
   chain_difference: 'see what the report says (repair list); two persons book it: repair propose, repair approve.',
@@ -142,8 +143,14 @@ decide_line   what became of a line that the provider does not show`,
         propose(engine, await needOperator(engine.pool, operatorKey, 'operator'), id, verb, detail),
       );
       return {
-        json: { proposal_id: made.proposalId, case_id: id, verb, evidence_version: made.evidenceVersion },
-        text: `Proposed "${verb}" as ${paint('bold', made.proposalId)}, on evidence version ${made.evidenceVersion}.\nNext: another person (approver) reads the case and runs: payonce case approve ${made.proposalId}`,
+        json: {
+          proposal_id: made.proposalId,
+          case_id: id,
+          verb,
+          evidence_version: made.evidenceVersion,
+          replaced: made.replaced,
+        },
+        text: `Proposed "${verb}" as ${paint('bold', made.proposalId)}, on evidence version ${made.evidenceVersion}.${replacedText(made.replaced)}\nNext: another person (approver) reads the case and runs: payonce case approve ${made.proposalId}`,
       };
     },
   );
@@ -199,6 +206,7 @@ const OPTIONS = {
   fate: '--fate paid|not_paid',
   finding: 'a finding: payonce repair propose FINDING',
   as: 'what it is booked as: payonce repair propose FINDING --as',
+  reference: 'what arrived: payonce funding propose --reference',
 } as const;
 
 function readVerb(text: string): Verb {

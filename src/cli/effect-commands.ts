@@ -1,13 +1,20 @@
 /** One effect: its story; a look or an ask now, under its lease; a bump or a cancel by the next worker. Same identity always. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
+import { EFFECT_STATES, type EffectState, listEffects } from '../audit/effect-list.ts';
 import { findEffects, readEffects, readEvents } from '../audit/story.ts';
 import { type Acted, type ActNow, actNow } from '../engine/act-now.ts';
 import { wish, type Wish } from '../engine/adjudicate.ts';
 import { needOperator } from '../engine/administration.ts';
+import { loadEffects } from '../engine/store.ts';
+import { WITHHELD } from '../engine/withheld.ts';
+import { PayonceError } from '../kernel/errors.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
-import { EXIT, moment, printable, type Report } from './output.ts';
+import { cut, EXIT, moment, printable, type Report, table } from './output.ts';
 import { effectText, eventsText } from './story-text.ts';
+
+const LISTED_MAX = 200;
+const REASON_CHARACTERS_MAX = 80;
 
 const NOW: readonly { readonly act: ActNow; readonly says: string; readonly means: string }[] = [
   {
@@ -36,7 +43,9 @@ export function addEffectCommands(program: Command, bind: Bind, deps: CliDeps): 
   bind(
     effect
       .command('show <id>')
-      .description('the whole story: by effect number, withdrawal or transfer id, transaction hash or identity'),
+      .description(
+        'the whole story: by effect number, withdrawal or transfer id or its external_id, transaction hash or identity',
+      ),
     async (args) => {
       const { effects, events } = await deps.withDatabase(async ({ pool }) => {
         const effects = await readEffects(pool, await findEffects(pool, argument(args, 0)));
@@ -49,14 +58,23 @@ export function addEffectCommands(program: Command, bind: Bind, deps: CliDeps): 
       return { json: { effects, events }, text: [effects.map(effectText).join('\n\n'), eventsText(events)].join('\n') };
     },
   );
+  addEffectList(effect, bind, deps);
   for (const { act, says, means } of NOW) {
     bind(effect.command(`${act} <id>`).description(says), async (args) => {
-      const { id, acted } = await deps.withEngine(async ({ engine, operatorKey }) => {
+      const { id, acted, withheld } = await deps.withEngine(async ({ engine, operatorKey }) => {
         const operator = await needOperator(engine.pool, operatorKey, 'operator');
         const id = await newestEffect(engine.pool, argument(args, 0));
-        return { id, acted: await actNow(engine, operator, id, act) };
+        const acted = await actNow(engine, operator, id, act);
+        const [seen] = await loadEffects(engine.pool, [id]);
+        const why = seen?.waitReason ?? '';
+        return { id, acted, withheld: why.startsWith(WITHHELD) ? why.slice(WITHHELD.length) : null };
       });
-      return actedReport(id, act, acted, means);
+      return actedReport(
+        id,
+        act,
+        acted,
+        withheld === null ? means : `Nothing is sent while it is held back: ${printable(withheld)}`,
+      );
     });
   }
   for (const one of WISHES) {
@@ -70,6 +88,63 @@ export function addEffectCommands(program: Command, bind: Bind, deps: CliDeps): 
       return wishedReport(id, one.wish, one.means);
     });
   }
+}
+
+interface ListOptions {
+  readonly state?: EffectState;
+  readonly open?: boolean;
+  readonly withheld?: boolean;
+  readonly rail?: string;
+  readonly partner?: string;
+  readonly type?: string;
+  readonly before?: string;
+}
+
+function addEffectList(effect: Command, bind: Bind, deps: CliDeps): void {
+  bind<ListOptions>(
+    effect
+      .command('list')
+      .description('effects, the latest first')
+      .addOption(new Option('--state <state>').choices([...EFFECT_STATES]))
+      .option('--open', 'only what is neither settled nor released')
+      .option('--withheld', 'only what the rail, as it is configured now, neither sends nor finds')
+      .option('--rail <name>', 'such as bank:main')
+      .option('--partner <id>')
+      .option('--type <type>', 'what it is for: withdrawal, transfer, transfer_batch')
+      .option('--before <id>', 'the next page: only effects before this one'),
+    async (_args, { partner, before, ...filter }) => {
+      if (before !== undefined && !/^[1-9]\d{0,17}$/.test(before))
+        throw new PayonceError('PO_REQUEST_INVALID', {
+          detail: `--before: got "${before}", expected an effect's number`,
+        });
+      const effects = await deps.withDatabase(({ pool }) =>
+        listEffects(pool, {
+          ...filter,
+          partnerId: partner,
+          before: before === undefined ? undefined : BigInt(before),
+          limit: LISTED_MAX,
+        }),
+      );
+      const rows = effects.map((one) => [
+        one.id,
+        one.state,
+        moment(one.created_at),
+        `${one.amount} ${one.asset}`,
+        printable(one.destination),
+        one.rail,
+        one.subject_id,
+        one.external_id === null ? null : printable(one.external_id),
+        one.open_case,
+        one.wait_reason === null ? null : cut(printable(one.wait_reason), REASON_CHARACTERS_MAX),
+      ]);
+      const last = effects.at(-1);
+      const more = effects.length === LISTED_MAX && last !== undefined ? `\nOlder ones: --before ${last.id}` : '';
+      return {
+        json: { effects },
+        text: `${table(['EFFECT', 'STATE', 'MADE', 'AMOUNT', 'TO', 'RAIL', 'FOR', 'REFERENCE', 'CASE', 'WAITS FOR'], rows, 'No effect.')}${more}`,
+      };
+    },
+  );
 }
 
 /** The last try of a withdrawal or transfer is the only one that can still be open. */

@@ -20,6 +20,8 @@ import type { CliDeps } from './deps.ts';
 import { addEffectCommands } from './effect-commands.ts';
 import { tellFault } from './faults.ts';
 import { EXIT } from './output.ts';
+import { addFundingCommands } from './funding-commands.ts';
+import { addInboxCommands } from './inbox-commands.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRealizeCommands } from './realize-commands.ts';
@@ -56,6 +58,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addCaseCommands(program, bind, deps);
   addEffectCommands(program, bind, deps);
   addControlCommands(program, bind, deps);
+  addFundingCommands(program, bind, deps);
+  addInboxCommands(program, bind, deps);
   addCollectCommands(program, bind, deps);
   addRealizeCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);

@@ -209,6 +209,11 @@ export function eventsText(events: readonly StoryEvent[]): string {
   ].join('\n');
 }
 
+/** A newer proposal of the same kind voids the one that was open. */
+export function replacedText(replaced: readonly string[]): string {
+  return replaced.length === 0 ? '' : `\nIt takes the place of ${replaced.join(', ')}, which is void now.`;
+}
+
 export function peopleText(one: CaseStory): string {
   return [
     heading('Proposals'),

@@ -7,6 +7,7 @@
 import { appendFileSync } from 'node:fs';
 import type { ApiDeps } from '../api/deps.ts';
 import { seenOnStatement } from '../audit/reconcile/moved-after-all.ts';
+import { makeFundingVerbs } from '../audit/funding.ts';
 import { makeRepairVerbs } from '../audit/repair/index.ts';
 import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
@@ -115,6 +116,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...batchVerbs,
       ...depositVerbs,
       ...makeRepairVerbs({ pool, chart, makeId }),
+      ...makeFundingVerbs({ pool, chart }),
       close: objectAll([batchVerbs.close, depositVerbs.close]),
     },
     leaseMs: config.leaseMs,

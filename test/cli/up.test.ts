@@ -110,7 +110,13 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   const other = await ask(again, '/v1/transfers', { asset: 'KRW', amount: '1' });
   assert.equal(other.status >= 400, true, 'the first run’s transfer is still known under its key');
   assert.equal(bankOf(again), bankOf(first), 'what was under way goes on at the same address');
-  const next = await ask(again, '/v1/transfers', { ...payee, asset: 'KRW', amount: '7', external_id: 'next' }, again.key, 'next');
+  const next = await ask(
+    again,
+    '/v1/transfers',
+    { ...payee, asset: 'KRW', amount: '7', external_id: 'next' },
+    again.key,
+    'next',
+  );
   assert.equal(next.status < 300, true, JSON.stringify(next.body));
   const { transfer: paid } = (await ask(again, '/dev/transfers/next')).body as Arrived;
   assert.equal(paid.status, 'confirmed');
