@@ -169,7 +169,7 @@ test('gas comes first: an address that cannot pay is topped up once, then swept 
   await finish(scene, [address.lower]);
 });
 
-test('an address that is blocked, or whose key is not at hand, becomes a case and stops no other (req R9, case N1)', async () => {
+test('an address that is blocked, or whose key is not at hand, becomes a case and stops no other, sweep or payout: each has a key of its own (req R9, case N1, N4)', async () => {
   const scene = await stage('collect_poison');
   const [good, blocked] = [await scene.deposit(), await scene.deposit()];
   const keyless = '0x00000000000000000000000000000000000feed1';
@@ -194,6 +194,13 @@ test('an address that is blocked, or whose key is not at hand, becomes a case an
     [blocked.lower, keyless],
   ]);
   assert.equal(nonces.rowCount, 0, 'nothing was sealed for them');
+  const [paid] = await createWithdrawals(scene, [
+    scene.request({ amount: UNIT, destination: '0x00000000000000000000000000000000000beef1' }),
+  ]);
+  assert.equal(paid?.outcome, 'created');
+  await scene.work(6);
+  const payouts = await scene.pool.query<{ status: string }>('select status from payonce.withdrawal_states');
+  assert.deepEqual(payouts.rows, [{ status: 'confirmed' }], 'a payout does not wait for stuck sweeps');
   // Unblocked, it goes by itself.
   await scene.tokenSays('blacklist', [blocked.address, false]);
   await scene.work(6);

@@ -161,3 +161,27 @@ test('decimals are checked at every node before money moves (case H9)', async ()
   assert.equal(nobody.ok ? null : nobody.reason, 'NO_CONTRACT');
   await one.end();
 });
+
+test('a block of 450 transfers is read whole, by blocks and not by pages of an event API that may lose its cursor (case G4)', async () => {
+  const one = await makeTronWorld();
+  // The event API would end after its first page; nothing here asks it.
+  one.tron.script({ on: 'events', fault: { kind: 'no_fingerprint' } });
+  const payer = one.outsider();
+  one.tron.fund(payer, 100_000n * TRX);
+  one.tron.fundToken(one.token, payer, 1_000_000n);
+  const addresses = await Promise.all(Array.from({ length: 3 }, () => own(one)));
+  for (let index = 0; index < 450; index += 1)
+    one.tron.act(payer, { kind: 'send_token', token: one.token, to: addresses[index % 3] ?? '', units: 1n });
+  const block = one.tron.mine(1);
+  assert.equal((await blockOf(one, block.number)).transactions.length, 450);
+  one.tron.solidify();
+  const scanner = scannerOf(one);
+  while ((await scanner.runOnce()).outcome === 'scanned');
+  const found = await deposits(one);
+  assert.equal(found.length, 450);
+  assert.equal(
+    found.reduce((sum, each) => sum + each.amount, 0n),
+    450n,
+  );
+  await one.end();
+});
