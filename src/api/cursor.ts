@@ -19,7 +19,7 @@ export function toCursor(name: ListName, place: readonly string[]): string {
 export function fromCursor(
   name: ListName,
   cursor: string | undefined,
-  shape: readonly RegExp[],
+  shape: readonly Place[],
 ): readonly string[] | null {
   if (cursor === undefined) return null;
   const parts = partsOf(cursor);
@@ -42,12 +42,31 @@ export function cursorInvalid(): PayonceError {
   });
 }
 
+/** Part of a place: of a shape and within the range of its column, since it goes into a statement. */
+interface Place {
+  test(text: string): boolean;
+}
+
+const INT8_MAX = 9_223_372_036_854_775_807n;
+const INT4_MAX = 2_147_483_647n;
+const NUMBER = /^[1-9][0-9]{0,18}$/;
+const TIME = /^(?!0000)(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\d{3}Z$/;
+
 export const PLACE = {
   id: /^[a-z]+_[0-9A-Za-z_]{1,60}$/,
-  number: /^[1-9][0-9]{0,18}$/,
-  time: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/,
+  number: { test: (text) => NUMBER.test(text) && BigInt(text) <= INT8_MAX },
+  line: { test: (text) => NUMBER.test(text) && BigInt(text) <= INT4_MAX },
+  time: { test: isTime },
   text: /^[\x21-\x7e]{1,300}$/,
-} as const;
+} as const satisfies Record<string, Place>;
+
+/** A moment that is one: no thirtieth of February, no hour 99. */
+function isTime(text: string): boolean {
+  const toMilliseconds = TIME.exec(text)?.[1];
+  if (toMilliseconds === undefined) return false;
+  const read = new Date(`${toMilliseconds}Z`);
+  return !Number.isNaN(read.getTime()) && read.toISOString() === `${toMilliseconds}Z`;
+}
 
 export function pageItems(limit: string | undefined): number {
   return limit === undefined ? PAGE_ITEMS : Number(limit);

@@ -126,12 +126,20 @@ interface Refusal {
 }
 
 const LOST_DATABASE = /^(?:57P0\d|08\w{3}|53300|E[A-Z]+)$/;
+/** The driver's own words for a server that went away in the middle: they carry no code. */
+const LOST_CONNECTION = /^Connection terminated|connection error and is not queryable/;
 
 function toRefusal(error: unknown): Refusal {
   if (error instanceof PayonceError) return { code: error.code, facts: error.facts };
   if (isFrameworkError(error)) return frameworkRefusal(error);
-  if (LOST_DATABASE.test(sqlState(error) ?? '')) return { code: 'PO_DB_UNAVAILABLE', facts: { internal: error } };
+  if (isLost(error)) return { code: 'PO_DB_UNAVAILABLE', facts: { internal: error } };
   return { code: 'PO_INTERNAL', facts: { internal: error } };
+}
+
+function isLost(error: unknown): boolean {
+  const state = sqlState(error);
+  if (state !== undefined) return LOST_DATABASE.test(state);
+  return error instanceof Error && LOST_CONNECTION.test(error.message);
 }
 
 function isFrameworkError(error: unknown): error is FastifyError {

@@ -248,6 +248,8 @@ function refused(detail: string, pointer: string, got: string, expected: string)
   return { ok: false, fault: { detail, pointer, got, expected } };
 }
 
+/** As much of it as is told. What no database keeps (NUL, half a character, also by our cut) is told by a sign for it. */
 export function shown(text: string): string {
-  return text.length <= GOT_CHARACTERS_MAX ? text : `${text.slice(0, GOT_CHARACTERS_MAX)}…`;
+  const cut = text.length <= GOT_CHARACTERS_MAX ? text : `${text.slice(0, GOT_CHARACTERS_MAX)}…`;
+  return cut.toWellFormed().replaceAll('\u0000', '\u2400');
 }

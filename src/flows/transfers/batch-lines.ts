@@ -138,7 +138,7 @@ export function linesFromJson(lines: readonly unknown[]): RawLine[] {
     const wrong = (column: string, got: string, expected: string): RawLine => ({
       line,
       cells: {},
-      fault: { column, columnNumber: null, got: shown(got), expected },
+      fault: { column: shown(column), columnNumber: null, got: shown(got), expected },
     });
     if (one === null || typeof one !== 'object' || Array.isArray(one))
       return wrong('', toGot(one), 'an object with amount, bank_code, account_number, holder_name');
