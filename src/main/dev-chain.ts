@@ -77,14 +77,16 @@ async function readyToken(anvil: Anvil, dataFolder: string | null): Promise<`0x$
   await mintTokens(atOnce, customer.privateKey, token, customer.address, CUSTOMER_TOKENS);
   // What was minted is the opening balance: final before the first scan begins, or it would be money of nobody known.
   const minted = await anvil.rpc('eth_blockNumber', []);
-  for (;;) {
-    const final = await anvil.rpc('eth_getBlockByNumber', ['finalized', false]);
-    const number = typeof final === 'object' && final !== null && 'number' in final ? final.number : '0x0';
-    if (BigInt(String(number)) >= BigInt(String(minted))) break;
+  while ((await finalBlock(anvil)) < BigInt(typeof minted === 'string' ? minted : 0))
     await anvil.rpc('anvil_mine', ['0x1']);
-  }
   if (dataFolder !== null) await writeFile(join(dataFolder, 'token'), token);
   return token;
+}
+
+async function finalBlock(anvil: Anvil): Promise<bigint> {
+  const final = await anvil.rpc('eth_getBlockByNumber', ['finalized', false]);
+  const number = typeof final === 'object' && final !== null && 'number' in final ? final.number : null;
+  return BigInt(typeof number === 'string' ? number : 0);
 }
 
 const HAS_SCHEMA = "select to_regclass('payonce.postings') is not null as has";

@@ -6,12 +6,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadGauges } from '../../src/audit/gauges.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
-import { cancelWithdrawal, createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { makeEngine } from '../../src/engine/engine.ts';
 import { watchLongStays } from '../../src/engine/long-stays.ts';
 import { makeNoopRail } from '../../src/engine/noop.ts';
 import type { Rail } from '../../src/engine/rail.ts';
-import { makeWithdrawals } from '../../src/flows/withdrawals/index.ts';
+import { cancelWithdrawal, createWithdrawals, makeWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { readWithdrawal } from '../../src/flows/withdrawals/store.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { collectingLog, makeWorld, type World } from '../support/world.ts';
@@ -95,7 +94,10 @@ test('what waits unsealed is told without a case, and the stay after its seal is
   await watchLongStays(one.engine, rail, 0);
   await watchLongStays(one.engine, rail, 0);
   assert.deepEqual(
-    (await alerts(one)).map((told) => [/nothing has left, and it may be cancelled$/.test(told.message), told.is_open]),
+    (await alerts(one)).map((told) => [
+      told.message.endsWith('nothing has left, and it may be cancelled'),
+      told.is_open,
+    ]),
     [[true, true]],
   );
   assert.equal((await one.pool.query('select 1 from payonce.cases')).rowCount, 0);

@@ -23,7 +23,7 @@ import type { Flow } from '../../engine/flow.ts';
 import type { Chart } from '../../ledger/accounts.ts';
 import { REALIZATION } from './kind.ts';
 
-export { type NightDeps, type NightOutcome, realizeDate, runNightly } from './night.ts';
+export { type NightDeps, realizeDate, runNightly } from './night.ts';
 export { loadAssetWords, loadLastNight } from './store.ts';
 export { type Ticked, tickOnce } from './tick.ts';
 export { judgeNight, judgeNights, keepVerdict, type NightVerdict } from './verdict.ts';
