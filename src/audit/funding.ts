@@ -47,7 +47,7 @@ order by s.id`;
 const PARTNER = `select 1
 from payonce.partners
 where id = $1
-  and id <> '${OWN_PARTNER}'`;
+  and id <> $2`;
 const BOOKED = `select id
 from payonce.postings
 where idem_key = $1`;
@@ -104,7 +104,7 @@ async function objectionTo(query: Query, about: AboutCase | null, detail: Detail
   if (account === undefined) return `there is no asset ${asset} of a bank`;
   const read = parseAmount(amount, account.decimals);
   if (!read.ok || read.units === 0n) return `"${amount}" is no amount of ${account.code}`;
-  if (partnerId !== '' && (await query.query(PARTNER, [partnerId])).rowCount === 0)
+  if (partnerId !== '' && (await query.query(PARTNER, [partnerId, OWN_PARTNER])).rowCount === 0)
     return `there is no partner ${partnerId}`;
   const before = (await query.query<{ id: bigint }>(BOOKED, [keyOf(asset, reference)])).rows[0];
   return before === undefined
