@@ -4,7 +4,6 @@
  * A command that only reads rows opens no key and no rail. Without DATABASE_URL the database of PAYONCE_DATA is used: the
  * one that `payonce up` runs now (it says so in a file that only its owner may read), or one started for this command.
  */
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createApiKey, revokeApiKey } from '../api/keys.ts';
 import type { CliDeps, Database, Wired } from '../cli/deps.ts';
@@ -17,10 +16,9 @@ import { makeLog, silentLog, type Log } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
 import { ROLES } from '../worker/roles.ts';
 import { type Config, configReference, readConfig, shownSettings } from './config.ts';
+import { makeDataFolder, readDataFolder, URL_FILE } from './data-folder.ts';
 import { version } from './version.ts';
 
-/** Written by `payonce up` into its data folder, mode 0600; gone, or stale, when it does not run. */
-const URL_FILE = 'database-url';
 const CONNECTIONS = 2;
 
 interface Opened {
@@ -36,14 +34,16 @@ async function openDatabase(config: Config, mayMake = false): Promise<Opened> {
       detail: 'DATABASE_URL: needed by this command, or PAYONCE_DATA with the data folder of payonce up',
     });
   }
+  const found = await readDataFolder(config.dataFolder);
   const running = await readFile(`${config.dataFolder}/${URL_FILE}`, 'utf8').catch(() => null);
   if (running !== null && (await answers(running.trim())))
     return { url: running.trim(), close: () => Promise.resolve() };
-  if (!mayMake && !existsSync(`${config.dataFolder}/postgres/cluster`)) {
+  if (!mayMake && found !== 'ours') {
     throw new PayonceError('PO_CONFIG_INVALID', {
       detail: `PAYONCE_DATA: there is no payonce data in ${config.dataFolder}. Correct it; up, serve, worker and migrate make a new one`,
     });
   }
+  if (mayMake) await makeDataFolder(config.dataFolder);
   const server = await startEmbeddedPostgres({ dataFolder: `${config.dataFolder}/postgres` });
   await migrate(server.url);
   return { url: server.url, close: () => server.stop() };

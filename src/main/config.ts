@@ -118,6 +118,8 @@ export interface Config {
 const DEVELOPMENT_SECRET = 'payonce-development-secret-not-for-production';
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'];
 
+const PORT_MAX = 65_535;
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads everything; throws one error that lists all faults. */
@@ -127,11 +129,14 @@ export function readConfig(environment: Environment = process.env): Config {
     const value = environment[name];
     return value === undefined || value.trim() === '' ? null : value;
   };
-  const whole = (name: string, fallback: number, least: number): number => {
+  const whole = (name: string, fallback: number, least: number, most?: number): number => {
     const written = text(name);
     if (written === null) return fallback;
     const count = /^\d{1,9}$/.test(written) ? Number.parseInt(written, 10) : -1;
-    if (count < least) faults.push(`${name}: got "${written}", expected a whole number from ${least}`);
+    if (count < least || (most !== undefined && count > most))
+      faults.push(
+        `${name}: got "${written}", expected a whole number from ${least}${most === undefined ? '' : ` to ${most}`}`,
+      );
     return count;
   };
   for (const name of Object.keys(environment)) {
@@ -166,7 +171,7 @@ export function readConfig(environment: Environment = process.env): Config {
     production,
     deployment,
     host: text('PAYONCE_HOST') ?? '127.0.0.1',
-    port: whole('PAYONCE_PORT', 8080, 0),
+    port: whole('PAYONCE_PORT', 8080, 0, PORT_MAX),
     dataFolder: text('PAYONCE_DATA'),
     masterSecret: Buffer.from(secret),
     keystore: folder === null ? null : { folder, passphrase: passphrase ?? '' },

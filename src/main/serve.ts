@@ -18,6 +18,7 @@ import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
 import { type Role, ROLES, startRoles } from '../worker/roles.ts';
 import type { Config } from './config.ts';
+import { keepDatabaseUrl, makeDataFolder } from './data-folder.ts';
 import { examineApp } from './doctor.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
 import { registerWallets } from './register-wallets.ts';
@@ -43,10 +44,14 @@ export interface Database {
   stop(): Promise<void>;
 }
 
-/** The configured database, or an embedded one that lives as long as this process. */
+/** The configured database, or an embedded one that lives as long as this process; commands beside it find it then. */
 export async function openDatabase(config: Config): Promise<Database> {
   if (config.databaseUrl !== null) return { url: config.databaseUrl, stop: () => Promise.resolve() };
-  return startEmbeddedPostgres(config.dataFolder === null ? {} : { dataFolder: `${config.dataFolder}/postgres` });
+  if (config.dataFolder === null) return startEmbeddedPostgres();
+  const folder = await makeDataFolder(config.dataFolder);
+  const server = await startEmbeddedPostgres({ dataFolder: `${folder}/postgres` });
+  await keepDatabaseUrl(folder, server.url);
+  return server;
 }
 
 export interface Workers {
@@ -149,12 +154,26 @@ export async function openApp(
   return app;
 }
 
+const noSuchHost = ({ host }: Config): string =>
+  `PAYONCE_HOST: ${host} is no address of this machine; 0.0.0.0 stands for all of them`;
+const FAULTS_OF_LISTENING: Readonly<Record<string, ((config: Config) => string) | undefined>> = {
+  EACCES: ({ port }) => `PAYONCE_PORT: this user may not listen on port ${port}; take one above 1023`,
+  EADDRNOTAVAIL: noSuchHost,
+  ENOTFOUND: noSuchHost,
+  EAI_AGAIN: noSuchHost,
+};
+
 /** Before anything is started: a taken port is told at once, not after a database, a chain and a migration. */
 export async function needFreePort(config: Config): Promise<void> {
   if (config.port === 0) return;
   const probe = createServer();
   probe.listen({ host: config.host, port: config.port, exclusive: true });
-  await once(probe, 'listening');
+  try {
+    await once(probe, 'listening');
+  } catch (error) {
+    const told = FAULTS_OF_LISTENING[(error as { code?: string }).code ?? '']?.(config);
+    throw told === undefined ? error : new PayonceError('PO_CONFIG_INVALID', { detail: told });
+  }
   probe.close();
   await once(probe, 'close');
 }

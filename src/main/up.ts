@@ -3,7 +3,7 @@
  * test USDT behind two nodes that now and then lose an answer, a bank that does so too, the API, the workers, a partner with
  * a key; and five lines to paste. Nothing here is for production, and production refuses its keys.
  */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createApiKey, makeKeyReader } from '../api/keys.ts';
@@ -18,6 +18,7 @@ import type { Bank } from '../../sim/bank/bank.ts';
 import { ROLES } from '../worker/roles.ts';
 import { startApi } from './api.ts';
 import type { Config } from './config.ts';
+import { makeDataFolder } from './data-folder.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { addDevRoutes } from './dev-routes.ts';
@@ -39,7 +40,7 @@ export async function up(config: Config): Promise<void> {
   const { dataFolder } = config;
   await runUntilStopped(async (standing) => {
     await needFreePort(config);
-    if (dataFolder !== null) await mkdir(dataFolder, { recursive: true });
+    if (dataFolder !== null) await makeDataFolder(dataFolder);
     const folder =
       dataFolder ??
       standing.adopt(await mkdtemp(join(tmpdir(), 'payonce-up-')), (one) => rm(one, { recursive: true, force: true }));
@@ -48,7 +49,6 @@ export async function up(config: Config): Promise<void> {
     const database = standing.adopt(await openDatabase(config), (one) => one.stop());
     const chain = await startDevChain(standing, dataFolder, database.url);
     const bank = await startDevBank(standing, dataFolder);
-    if (dataFolder !== null) await writeFile(join(folder, 'database-url'), database.url, { mode: 0o600 });
     const files = await openKeyFiles(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
     const app = standing.adopt(
