@@ -55,7 +55,7 @@ export type TronOptions = {
   readonly faults?: readonly TronFaultRule[];
   /** Absent: one, named `main`. */
   readonly nodes?: readonly NodeOptions[];
-  /** For the rail's name in the books. Absent: `tron:0x2b6653dc`, main net's. */
+  /** For the rail's name in the books. Absent: `tron:0x` and the last four bytes of the first block's id, as CAIP-2 has it. */
   readonly chainId?: string;
 };
 
@@ -83,6 +83,8 @@ export type Tron = {
   /** Of the first node. */
   readonly url: string;
   readonly rail: string;
+  /** Of the first block. */
+  readonly genesisId: string;
   readonly nodes: readonly TronServer[];
   readonly node: (name: string) => TronServer;
   addNode(options?: NodeOptions): Promise<TronServer>;
@@ -153,7 +155,8 @@ export async function startTron(options: TronOptions = {}): Promise<Tron> {
   });
   const network = makeNetwork({ chain, clock, plan });
   const door = makeDoor({ chain, clock, network, plan });
-  const rail = options.chainId ?? 'tron:0x2b6653dc';
+  const genesisId = chain.block(options.firstBlock ?? 0)?.id ?? '';
+  const rail = options.chainId ?? `tron:0x${genesisId.slice(-8)}`;
   const servers: TronServer[] = [];
   let contractsEver = 0;
   let actsEver = 0;
@@ -192,6 +195,7 @@ export async function startTron(options: TronOptions = {}): Promise<Tron> {
       return servers[0]?.url ?? '';
     },
     rail,
+    genesisId,
     nodes: servers,
     node(name) {
       const found = servers.find((server) => server.name === name);

@@ -35,14 +35,24 @@ export function makeChainMonitor(options: ChainMonitorOptions): Handler {
 
 /** More than any block holds of ours; a body that names more is cut, and the scanner finds the rest by itself. */
 const MENTIONS_MAX = 1_000;
-/** Not inside a longer run of hex digits: call data is full of padded addresses. */
-const HASH = /(?<![0-9a-zA-Z])0x[0-9a-fA-F]{64}(?![0-9a-zA-Z])/g;
-const ADDRESS = /(?<![0-9a-zA-Z])0x[0-9a-fA-F]{40}(?![0-9a-zA-Z])/g;
+/** Not inside a longer run of digits and letters: call data is full of padded addresses. */
+const alone = (word: string): RegExp => new RegExp(`(?<![0-9a-zA-Z])${word}(?![0-9a-zA-Z])`, 'g');
+/** Hex is kept in lower case; base58, as TRON writes addresses, means what it says. */
+const HASHES = [alone('0x[0-9a-fA-F]{64}'), alone('[0-9a-fA-F]{64}')];
+const HEX_ADDRESS = alone('0x[0-9a-fA-F]{40}');
+const BASE58_ADDRESS = alone('T[1-9A-HJ-NP-Za-km-z]{33}');
 
 /** Reads the text, not the JSON: a body that does not parse is worth as much as one that does. */
 export function mentionsIn(event: Pick<InboxEvent, 'body'>): Mentions {
   const text = event.body.toString('utf8');
-  const all = (pattern: RegExp): string[] =>
-    [...new Set(text.match(pattern)?.map((found) => found.toLowerCase()))].slice(0, MENTIONS_MAX);
-  return { hashes: all(HASH), addresses: all(ADDRESS) };
+  const all = (pattern: RegExp): string[] => text.match(pattern) ?? [];
+  const hex = (patterns: readonly RegExp[]): string[] => patterns.flatMap(all).map((found) => found.toLowerCase());
+  return {
+    hashes: first(hex(HASHES)),
+    addresses: first([...hex([HEX_ADDRESS]), ...all(BASE58_ADDRESS)]),
+  };
+}
+
+function first(found: readonly string[]): string[] {
+  return [...new Set(found)].slice(0, MENTIONS_MAX);
 }

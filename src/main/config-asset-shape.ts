@@ -109,3 +109,24 @@ export const nodeFields = (speaks: string) => ({
     ...says('a name'),
   }),
 });
+
+/** Coin for addresses that lack it; `warnBelow`: in the words of the chain's own coin. */
+export const gasShape = (words: { readonly coin: string; readonly warnBelow: string }) =>
+  Type.Optional(
+    Type.Object(
+      {
+        level: Decimal(`An address that lacks gas is filled up to this, in ${words.coin}`),
+        topUpMax: Decimal('The most that one top-up brings: a payment that lacks more is a person’s'),
+        warnBelow: Type.Optional(
+          Decimal('People are told when a wallet that pays fees has less', { absent: words.warnBelow }),
+        ),
+        warnWithinHours: Whole(1, 'And when, at the last day’s rate, it lasts less than this', '24'),
+      },
+      {
+        ...closed,
+        description: 'Coin for addresses that lack it, out of wallets of the kind GAS (`wallets`)',
+        absent: 'they wait, and a person funds them',
+      },
+    ),
+  );
+export type GasConfig = NonNullable<Static<ReturnType<typeof gasShape>>>;

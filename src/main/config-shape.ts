@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { OVERLAP_BLOCKS } from '../flows/deposits/limits.ts';
 import { CAPABILITIES } from '../rails/evm/limits.ts';
-import { assetShape, nodeFields } from './config-asset-shape.ts';
+import { assetShape, gasShape, nodeFields } from './config-asset-shape.ts';
 import { Bank } from './config-bank-shape.ts';
 import { closed, says, Units, Whole } from './config-kinds.ts';
 import { TronChain } from './config-tron-shape.ts';
@@ -43,6 +43,7 @@ const Chain = Type.Object(
     ),
     feeCapWei: Units('The highest fee per gas, in wei, that is ever offered, bumps included. Above it payments wait'),
     gasLimitCap: Units('The most gas that one payment may need. Above it payments wait'),
+    gas: gasShape({ coin: 'the chain’s coin', warnBelow: 'only `warnWithinHours` counts' }),
     agreeing: Whole(
       1,
       'Operators that must agree on a final block before a deposit is credited',

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import { OVERLAP_BLOCKS } from '../flows/deposits/limits.ts';
 import { ENERGY_GIVE_UP_MS } from '../flows/supplies/limits.ts';
 import { CAPABILITIES, EXPIRES_AFTER_MS } from '../rails/tron/limits.ts';
-import { assetShape, nodeFields } from './config-asset-shape.ts';
+import { assetShape, gasShape, nodeFields } from './config-asset-shape.ts';
 import { closed, says, SecretName, Units, Whole } from './config-kinds.ts';
 
 const Asset = assetShape({
@@ -96,6 +96,7 @@ export const TronChain = Type.Object(
     ),
     feeLimitCapSun: Units('The highest `fee_limit` of any transaction, in sun. Above it payments wait'),
     energy: Type.Optional(Energy),
+    gas: gasShape({ coin: 'TRX', warnBelow: '100' }),
     expiresAfterMs: Whole(
       30_000,
       'A transaction may be included until so long after the head it was made at',

@@ -12,6 +12,7 @@ import { parseAmount } from '../kernel/money.ts';
 import type { App, WiredChain } from './wire.ts';
 import { bankAssetId } from './wire-banks.ts';
 import type { ChainAsset } from './wire-chains.ts';
+import { gasWallets } from './wire-supplies.ts';
 
 const ASSET = `insert into payonce.assets (id, code, chain, contract, decimals)
 values ($1, $2, $3, $4, $5)
@@ -61,6 +62,8 @@ export async function registerAssets(app: App): Promise<void> {
     // A provider's account counts nothing: its row is what claims go by.
     await app.pool.query(SIGNER, [rail.name, config.account, 'account at the bank', 0]);
   }
+  for (const { rail, account } of app.markets)
+    await app.pool.query(SIGNER, [rail.name, account, 'account at the energy market', 0]);
 }
 
 const COLLECT_EVERY_MINUTES = 60;
@@ -140,7 +143,9 @@ where name = $1`;
 /** Wallets and the contracts' decimals: needs a node. `degraded` when none answers; tried again later. */
 export async function registerChain(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
   const masters = new Set(chain.assets.flatMap((asset) => asset.wallet ?? []));
-  const wallets = [...new Set([...masters, ...chain.assets.flatMap((asset) => asset.relayers)])];
+  const relayers = chain.assets.flatMap((asset) => asset.relayers);
+  // GAS wallets are on record as such since `registerWallets`.
+  const wallets = [...new Set([...masters, ...relayers, ...gasWallets(app.config, chain)])];
   const known = new Set(
     (await app.pool.query<{ address: string }>(KNOWN_SIGNER, [chain.rail.name, wallets])).rows.map(
       (row) => row.address,

@@ -39,6 +39,8 @@ const CHAIN_WATCH_EVERY_MS = 5_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
 
+/** How much coin is left where fees are paid from: a day's warning does not need more, and each wallet costs two questions. */
+const LEVELS_EVERY_MS = 60_000;
 export interface Database {
   readonly url: string;
   stop(): Promise<void>;
@@ -93,6 +95,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
         ...realizationChores(app),
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
+        { name: 'levels of wallets', everyMs: LEVELS_EVERY_MS, run: () => app.supplies.checkLevels() },
     },
     roles,
   );

@@ -10,7 +10,7 @@ import type { Ports } from '../kernel/ports.ts';
 import { makeEvmRail, readAddress as readEvmAddress } from '../rails/evm/index.ts';
 import * as tron from '../rails/tron/index.ts';
 import type { ChainConfig, Config, TronConfig } from './config.ts';
-import type { AssetConfig } from './config-asset-shape.ts';
+import type { AssetConfig, GasConfig } from './config-asset-shape.ts';
 import type { Keys } from './keys.ts';
 
 /** What the rails of all chains have beside the port. */
@@ -43,6 +43,9 @@ export interface Chain {
   readonly assets: readonly ChainAsset[];
   /** The most that a plain transfer of the coin may burn, in its smallest unit: no sweep of it can burn more. */
   readonly coinTransferCostMax: bigint;
+  readonly gas?: GasConfig;
+  /** Told of a wallet that pays fees, where nothing else is configured. Units of the coin. */
+  readonly warnBelow: bigint;
   readonly agreeing?: number;
   readonly scanOverlapBlocks?: number;
   /** Asks no node: it judges the spelling. */
@@ -73,11 +76,12 @@ export function makeChains(config: Config, parts: Parts): Chain[] {
     assets: written.assets.map((asset, index) => readAsset(about, asset, `${place}.assets[${index}]`, faults)),
   }));
   if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
-  return read.map(({ about, assets, written: { agreeing, scanOverlapBlocks } }) => ({
+  return read.map(({ about, assets, written: { agreeing, scanOverlapBlocks, gas } }) => ({
     ...about,
     rail: about.makeRail(parts),
     coinAssetId: about.assetIdOf(null),
     assets,
+    ...(gas === undefined ? {} : { gas }),
     ...(agreeing === undefined ? {} : { agreeing }),
     ...(scanOverlapBlocks === undefined ? {} : { scanOverlapBlocks }),
     canonical: (text: string) => canonicalIn(about, text),
@@ -85,7 +89,8 @@ export function makeChains(config: Config, parts: Parts): Chain[] {
 }
 
 /** What a family says of one of its chains. */
-interface Family extends Pick<Chain, 'chain' | 'readAddress' | 'assetIdOf' | 'coinTransferCostMax' | 'spell'> {
+interface Family
+  extends Pick<Chain, 'chain' | 'readAddress' | 'assetIdOf' | 'coinTransferCostMax' | 'warnBelow' | 'spell'> {
   makeRail(parts: Parts): ChainRail;
 }
 
@@ -130,6 +135,7 @@ function evmChain(chain: ChainConfig): Family {
   return {
     chain: name,
     coinTransferCostMax: COIN_TRANSFER_GAS * BigInt(chain.feeCapWei),
+    warnBelow: 0n,
     readAddress: readEvmAddress,
     spell: (address) => address,
     assetIdOf: (contract) => evmAssetId(name, contract),
@@ -170,12 +176,16 @@ function tronAssetId(chain: string, contract: string | null): string {
 /** A transfer of TRX takes under 300 bytes of bandwidth, 1,000 sun each where none is left; its price may be voted up. */
 const TRX_TRANSFER_SUN_MAX = 1_000_000n;
 
+/** R7: 100 TRX. A payment of USDT without energy burns 7 to 14 of them. */
+const WARN_BELOW_SUN = 100_000_000n;
+
 function tronChain(chain: TronConfig): Family {
   const name = tronChainName(chain.genesisId);
   const { expiresAfterMs, lookEveryMs, resendAfterMs, decideWithinMs } = chain;
   return {
     chain: name,
     coinTransferCostMax: TRX_TRANSFER_SUN_MAX,
+    warnBelow: WARN_BELOW_SUN,
     readAddress: tron.readAddress,
     spell: tron.canonicalAddress,
     assetIdOf: (contract) => tronAssetId(name, contract),

@@ -21,6 +21,7 @@ import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
+import { makeSupplies, makeSupplyFlows, type Supplies } from '../flows/supplies/index.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
@@ -37,6 +38,7 @@ import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
 import { type Chain, makeChains } from './wire-chains.ts';
 
+import { balanceReader, makeMarkets, supplyPolicy, type WiredMarket } from './wire-supplies.ts';
 export interface WiredChain extends Chain {
   readonly scanner: Scanner;
 }
@@ -50,6 +52,9 @@ export interface App {
   readonly chains: readonly WiredChain[];
   readonly banks: readonly WiredBank[];
   readonly courier: Courier;
+  /** Where energy is rented. */
+  readonly markets: readonly WiredMarket[];
+  readonly supplies: Supplies;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
   /** How the rails were when last asked; empty: not asked yet. */
@@ -84,11 +89,14 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   refuseDevKeys(config, keys);
   const configured = makeChains(config, { ports, log, keys });
   const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
+  const policy = supplyPolicy(config, configured);
   const makeId = makeIds(ports.clock, ports.chance);
   const chart = makeChart();
   const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
   const bankRails = banks.map((bank) => bank.rail);
-  const rails = [...configured.map(({ rail }) => rail), ...bankRails];
+  const markets = makeMarkets(config, ports, log);
+  const rails = [...configured.map(({ rail }) => rail), ...bankRails, ...markets.map(({ rail }) => rail)];
+  const supplies = makeSupplies({ pool, makeId, log, readBalance: balanceReader(configured) }, policy);
   const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
   const batchVerbs = makeBatchVerbs(chart, makeId, pool);
   const depositVerbs = makeDepositVerbs({
@@ -111,7 +119,9 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeCollections(chart),
       makeRealizations(chart),
     ],
+      ...makeSupplyFlows(chart, log),
     rails,
+    supply: supplies.port,
     verbs: {
       ...batchVerbs,
       ...depositVerbs,
@@ -188,6 +198,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     banks,
     courier,
     receiver,
+    markets,
+    supplies,
     inbox,
     health: new Map(),
     wakes,

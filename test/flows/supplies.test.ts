@@ -243,10 +243,10 @@ const WATCHED: WatchedWallet = {
 };
 
 /** Coin comes to the gas wallet (`> 0`), or gas is burned (`< 0`). */
-async function moveCoin(world: World, key: string, units: bigint): Promise<void> {
+async function moveCoin(world: World, key: string, units: bigint, at: string = GAS_WALLET): Promise<void> {
   await world.pool.tx('coin', async (tx) => {
     const [wallet, other] = await world.chart.ids(tx, [
-      accountName.custody(CHAIN, GAS_WALLET, COIN),
+      accountName.custody(CHAIN, at, COIN),
       units > 0n ? accountName.treasury(COIN) : accountName.gas(COIN),
     ]);
     assert.ok(wallet !== undefined && other !== undefined);
@@ -299,6 +299,10 @@ test('each batch looks at the wallets that pay for it, and what the chain shows 
   await moveCoin(world, 'MIGRATED:opening', 1_000n);
   assert.deepEqual(await alertsOf(world, 'wallet_short'), { open: 0, ever: 0 });
   await scene.pay();
+  await now.pass();
+  assert.deepEqual(await alertsOf(world, 'wallet_short'), { open: 0, ever: 0 }, 'on no book: only the chain knows');
+  await moveCoin(world, 'MIGRATED:little', 1n, 'wallet-1');
+  await makeDue(world);
   await now.pass();
   const { rows } = await world.pool.query<{ key: string }>('select key from payonce.alerts where kind = $1', [
     'wallet_short',

@@ -121,7 +121,7 @@ async function burnUpTo(
   );
   return new Map(
     concerned.flatMap(({ effect, rule }) =>
-      (waited.get(effect.id) ?? -1) >= rule.giveUpAfterMs ? [[effect.id, rule.upTo]] : [],
+      (waited.get(effect.id) ?? 0) >= rule.giveUpAfterMs ? [[effect.id, rule.upTo]] : [],
     ),
   );
 }

@@ -109,6 +109,8 @@ export async function checkLevels(
     // Its coin is not registered yet: nothing of it is on our books.
     if (books === undefined) continue;
     const onChain = shown[index] ?? null;
+    // What a wallet was filled with before we counted is on no book: only the chain knows how much that was.
+    if (onChain === null && books.units <= 0n) continue;
     const level = levelOf(
       wallet,
       onChain ?? books.units,
