@@ -242,9 +242,9 @@ create function payonce.statement_voids_guard() returns trigger
 language plpgsql as $$
 begin
   if not exists (
-    select 1 from payonce.proposals p
+    select 1 from payonce.proposals p join payonce.cases c on c.id = p.case_id
     where p.id = new.proposal_id and p.verb = 'void_statement' and p.approved_by is not null and p.state in ('approved', 'done')
-      and p.detail ->> 'statement' = new.file_sha256) then
+      and c.kind = 'statement_wrong' and c.subject_key = 'statement:' || new.file_sha256) then
     raise exception 'statement % is voided by two persons or not at all', new.file_sha256 using errcode = 'P0B25', constraint = 'statement_voids_two_persons';
   end if;
   return new;

@@ -144,6 +144,17 @@ const Posting = Type.Object({
   created_at: Time,
   entries: Type.Array(Entry),
 });
+/** What the bank's own statement shows of it. */
+const StatementLine = Type.Object({
+  booked_on: text,
+  direction: Type.Enum(['out', 'in']),
+  amount: text,
+  own_reference: maybe(text),
+  counterparty_account: maybe(text),
+  counterparty_name: maybe(text),
+  text: maybe(text),
+  place: text,
+});
 const Event = Type.Object({ event_id: text, sequence: text, type: text, created_at: Time });
 /** Open: what an effect has besides depends on its rail. */
 const Effect = Type.Object({
@@ -169,6 +180,7 @@ const Effect = Type.Object({
   answers_left_out: Count,
   evidence: Type.Array(Evidence),
   postings: Type.Array(Posting),
+  statement_lines: Type.Array(StatementLine),
   acts: Type.Array(Act),
 });
 export const CaseFull = Type.Object(

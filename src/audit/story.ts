@@ -227,7 +227,7 @@ export async function readEffects(
   const cases = await casesOfEffects(query, ids);
   return rows.map((row) => ({
     ...toEffect(row),
-    ...(banks.get(row.id) ?? { payee: null, believed: null, returns: [] }),
+    ...(banks.get(row.id) ?? { payee: null, believed: null, returns: [], statement_lines: [] }),
     history: history.get(row.id) ?? [],
     variants: variants.get(row.id) ?? [],
     ...(answers.get(row.id) ?? { answers: [], answers_left_out: 0 }),

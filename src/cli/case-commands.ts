@@ -42,6 +42,8 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
     'what the unknown lines took is in suspense; look at each with the provider. A later look that is clear books them by itself; else two persons: decide_line.',
   released_on_statement:
     'the bank is asked again by itself (effect show); if it says yes the payment is open again; if it says no, ask it about the line.',
+  statement_wrong:
+    'see what was read (statement show); a second person approves that it is void, then: statement import, as it should be read.',
   return_unclear: 'compare the provider’s returns with the statement; book what came back by two persons.',
   database_changed: 'make sure that no commit is missing, then: database sign-off.',
 };

@@ -6,12 +6,14 @@ import { type BankReport, GRACE_DAYS, reconcileBank, toJson } from '../audit/rec
 import { CSV_COLUMNS, type CsvColumn } from '../audit/statements/csv.ts';
 import { type Imported, importStatement } from '../audit/statements/import.ts';
 import { readDay } from '../audit/statements/statement.ts';
+import { type ListedFile, listStatementFiles, openVoidCase, showStatementFile } from '../audit/statements/void.ts';
+import { propose } from '../engine/adjudicate.ts';
 import { needOperator } from '../engine/administration.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits } from '../kernel/money.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
-import { EXIT, heading, paint, printable, type Report, table } from './output.ts';
+import { EXIT, heading, moment, paint, printable, type Report, table } from './output.ts';
 
 interface ImportOptions {
   readonly rail: string;
@@ -55,6 +57,52 @@ export function addStatementCommands(program: Command, bind: Bind, deps: CliDeps
       return toImportReport(done, rail);
     },
   );
+  bind<{ rail?: string }>(
+    statement.command('list').description('files that were taken in, the newest first').option('--rail <name>'),
+    async (_args, { rail }) => {
+      const files = await deps.withDatabase(({ pool }) =>
+        listStatementFiles(pool, { rail: rail ?? null, sha256: null }),
+      );
+      return { json: { files }, text: filesText(files) };
+    },
+  );
+  bind(
+    statement
+      .command('show <sha256>')
+      .description('a file’s lines, as they were read; its first characters are enough'),
+    async (args) => {
+      const { file, lines } = await deps.withDatabase(({ pool }) => showStatementFile(pool, argument(args, 0)));
+      const rows = lines.map((one) => [
+        one.place,
+        one.booked_on,
+        one.direction,
+        `${formatUnits(BigInt(one.amount), one.decimals)} ${one.asset}`,
+        printable(one.refs.join(' ')),
+        printable(one.counterparty_account ?? '-'),
+        printable(one.counterparty_name ?? '-'),
+        printable(one.remittance ?? '-'),
+      ]);
+      const header = ['LINE', 'BOOKED', 'WAY', 'AMOUNT', 'REFERENCES', 'ACCOUNT', 'NAME', 'TEXT'];
+      return { json: { file, lines }, text: [filesText([file]), table(header, rows, 'It has no lines.')].join('\n') };
+    },
+  );
+  bind<{ reason: string }>(
+    statement
+      .command('void <sha256>')
+      .description('propose to a second person that a file was read wrongly and does not count (operator)')
+      .requiredOption('--reason <text>', 'what was wrong with how it was read'),
+    async (args, { reason }) => {
+      const made = await deps.withEngine(async ({ engine, makeId, pool, operatorKey }) => {
+        const operator = await needOperator(pool, operatorKey, 'operator');
+        const caseId = await openVoidCase(pool, makeId, argument(args, 0));
+        return { caseId, ...(await propose(engine, operator, caseId, 'void_statement', { reason })) };
+      });
+      return {
+        json: { proposal_id: made.proposalId, case_id: made.caseId },
+        text: `Proposed to void it: ${paint('bold', made.proposalId)}, in case ${made.caseId}.\nNext: another person (approver) looks at it (payonce statement show) and runs: payonce case approve ${made.proposalId}`,
+      };
+    },
+  );
   const reconcile = program.command('reconcile').description('compare what others say moved with our books');
   bind<{ rail: string; from?: string; to?: string; graceDays?: number }>(
     reconcile
@@ -76,6 +124,21 @@ export function addStatementCommands(program: Command, bind: Bind, deps: CliDeps
   return reconcile;
 }
 
+function filesText(files: readonly ListedFile[]): string {
+  const rows = files.map((one) => [
+    one.sha256.slice(0, 12),
+    one.rail,
+    printable(one.name),
+    `${one.from ?? '?'} to ${one.to ?? '?'}`,
+    String(one.lines),
+    one.imported_by,
+    moment(one.imported_at),
+    one.voided_at === null ? '-' : `void since ${moment(one.voided_at) ?? ''}`,
+  ]);
+  const header = ['SHA256', 'RAIL', 'FILE', 'COVERS', 'LINES', 'BY', 'TAKEN IN', 'VOID'];
+  return table(header, rows, 'No statement was taken in.');
+}
+
 function toImportReport(done: Imported, rail: string): Report {
   if (done.outcome === 'refused') {
     const detail = done.faults.map((fault) => `${fault.place}: ${fault.detail}`).join('\n');
@@ -85,7 +148,7 @@ function toImportReport(done: Imported, rail: string): Report {
   const days = statements.map((one) => `${one.currency} ${one.from} to ${one.to}`).join('; ');
   const what =
     done.outcome === 'known'
-      ? 'This file was taken in before: nothing is new.'
+      ? `This file was taken in before: nothing is new. Was it read wrongly? payonce statement void ${done.sha256.slice(0, 12)}`
       : `Taken in: ${done.lines} lines, ${done.fresh} of them new${done.skipped === 0 ? '' : `; ${done.skipped} entries are not booked and do not count`}.`;
   return {
     json: { ...counts, statements, cases: woken.cases, looks: woken.looks },
@@ -120,7 +183,7 @@ function reportText(report: BankReport): string {
     one.date,
     one.partnerId,
     amount(one.amount, one.assetId),
-    printable(one.reference ?? '-'),
+    printable(referenceText(one)),
     one.effect === null ? null : `${one.effect.id} ${one.effect.state}`,
     printable(
       [
@@ -157,6 +220,12 @@ function reportText(report: BankReport): string {
           `${paint('dim', 'next ')} Ask the bank about each line; nothing is booked from a statement. Run it again when it is cleared.`,
         ]),
   ].join('\n');
+}
+
+/** What the bank wrote says more to people than its own number of the entry. */
+function referenceText({ effect, reference, lines: [line] }: BankReport['findings'][number]): string {
+  const written = line?.references.find((one) => one !== line.ownReference) ?? line?.remittance ?? null;
+  return (effect === null ? (written ?? reference) : reference) ?? '-';
 }
 
 async function readBytes(path: string): Promise<Uint8Array> {

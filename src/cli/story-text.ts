@@ -62,6 +62,7 @@ export function effectText(one: EffectStory): string {
       'Nothing.',
     ),
     ...returnsText(one),
+    ...statementText(one),
   ].join('\n');
 }
 
@@ -101,6 +102,26 @@ function returnsText({ returns, asset }: EffectStory): string[] {
         printable(one.provider_return_id),
         moment(one.at),
         one.reason === null ? null : printable(one.reason),
+      ]),
+    ),
+  ];
+}
+
+function statementText({ statement_lines: lines, asset }: EffectStory): string[] {
+  if (lines.length === 0) return [];
+  return [
+    heading('On the bank’s statement'),
+    table(
+      ['BOOKED', 'WAY', 'AMOUNT', 'ENTRY', 'ACCOUNT', 'NAME', 'TEXT', 'WHERE'],
+      lines.map((one) => [
+        one.booked_on,
+        one.direction,
+        `${one.amount} ${asset}`,
+        printable(one.own_reference ?? '-'),
+        printable(one.counterparty_account ?? '-'),
+        printable(one.counterparty_name ?? '-'),
+        printable(one.text ?? '-'),
+        printable(one.place),
       ]),
     ),
   ];

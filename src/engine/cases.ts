@@ -22,6 +22,7 @@ export const CASE_KINDS = {
   lines_unknown: 'a paid batch with lines whose outcome the provider does not show, or shows in two ways',
   released_on_statement: 'a bank statement shows that a payment left which was released',
   return_unclear: 'money came back and what the rail shows of it cannot be booked',
+  statement_wrong: 'a statement was read wrongly, and two persons must say that its lines do not count',
   unmatched_inbound: 'an inbound event that belongs to nothing we know',
   chain_difference: 'comparing a wallet with its chain found something that a person must book or explain',
   unknown_movement: 'money moved at our own addresses without a record of ours',

@@ -27,10 +27,18 @@ export const VERBS = [
   'decide_line',
   'repair',
   'fund',
+  'void_statement',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
-const FLOW_VERBS: readonly Verb[] = ['reverse_deposit', 'resume_scan', 'decide_line', 'repair', 'fund'];
+const FLOW_VERBS: readonly Verb[] = [
+  'reverse_deposit',
+  'resume_scan',
+  'decide_line',
+  'repair',
+  'fund',
+  'void_statement',
+];
 
 /** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
  *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund. */

@@ -112,3 +112,48 @@ test('a CSV is read by the columns that are named, and one that is not what it s
   assert.equal((await run(['reconcile', 'bank', '--rail', RAIL, '--from', 'yesterday'])).code, 2);
   await assertBooksClean(one.world.pool);
 });
+
+test('a file that was read wrongly is listed, shown, voided by two persons and taken in again; then the story shows its line', async () => {
+  const one = await payingScene();
+  const [id = ''] = await one.pay(1);
+  const run = payonceOn(one.world.url);
+  const admin = await firstAdmin(run);
+  const bob = await addOperator(run, admin, 'Bob', 'approver');
+  const { rows } = await one.world.pool.query<{ key: string }>("select expect ->> 'key' as key from payonce.effects");
+  const path = await file('swapped.csv', `date,amount,id,mine,other\n${TODAY},-12501,E1,${rows[0]?.key ?? ''},rent\n`);
+  const take = [
+    'statement',
+    'import',
+    path,
+    '--rail',
+    RAIL,
+    '--currency',
+    'KRW',
+    '--from',
+    PERIOD.from,
+    '--to',
+    PERIOD.to,
+  ];
+  const wrongly = await run([...take, '--column', 'reference=other'], admin);
+  assert.equal(wrongly.code, 0, wrongly.stderr);
+  const report = await run(['reconcile', 'bank', '--rail', RAIL]);
+  assert.match(
+    report.stdout,
+    new RegExp(`orphan +${TODAY} .* rent +`),
+    'what the bank wrote, not its number of the entry',
+  );
+  const again = await run([...take, '--column', 'reference=mine'], admin);
+  const sha256 = /payonce statement void ([0-9a-f]{12})/.exec(again.stdout)?.[1] ?? assert.fail(again.stdout);
+  assert.match((await run(['statement', 'list'])).stdout, new RegExp(`${sha256} +${RAIL} +swapped\\.csv .* Ada `));
+  assert.match((await run(['statement', 'show', sha256])).stdout, /line 2 +\S+ +out +12501 KRW +E1 rent/);
+  const made = await run(['statement', 'void', sha256, '--reason', 'columns swapped', '--json'], admin);
+  const { proposal_id: proposal } = made.json<{ proposal_id: string }>();
+  assert.match((await run(['case', 'approve', proposal], bob)).stdout, /is void: 1 of its 1 lines count no longer/);
+  assert.equal((await run([...take, '--column', 'reference=mine'], admin)).code, 0);
+  assert.match((await run(['reconcile', 'bank', '--rail', RAIL])).stdout, /Nothing differs/);
+  assert.match(
+    (await run(['effect', 'show', id])).stdout,
+    new RegExp(`On the bank’s statement\n.*\n${TODAY} +out +12501 KRW +E1 .*swapped\\.csv line 2`),
+  );
+  assert.equal((await run(['statement', 'void', 'ffffff', '--reason', 'x'], admin)).code, 3);
+});

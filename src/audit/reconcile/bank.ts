@@ -14,6 +14,7 @@ import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import type { MakeId } from '../../kernel/ids.ts';
 import { formatUnits } from '../../kernel/money.ts';
+import { namesOn } from '../statements/statement.ts';
 import { loadStatementRail, type StatementRail } from '../statements/store.ts';
 import { type Balance, compareBalances, type Gap } from './balances.ts';
 import { type Finding, findDifferences, FINDINGS, inOrder } from './findings.ts';
@@ -130,7 +131,7 @@ export async function compareLines(
   const first = await loadLines(query, rail, asked);
   const effects = await loadEffects(query, rail, {
     ...asked,
-    names: [...new Set(first.flatMap((line) => line.references))],
+    names: [...new Set(first.flatMap(namesOn))],
   });
   const lines = await loadLines(query, rail, { ...asked, names: effects.flatMap(namesOf) });
   return { found: match(lines, effects), lines };

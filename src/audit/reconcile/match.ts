@@ -5,6 +5,7 @@
  * amount and day never make a match; they make a suggestion, for a person. A name that leads to two effects leads to none.
  * Once matched, amount and currency must be equal too; a difference is reported, and the line is no orphan.
  */
+import { namesOn } from '../statements/statement.ts';
 
 export interface Line {
   readonly id: bigint;
@@ -99,7 +100,7 @@ export function match(lines: readonly Line[], effects: readonly Effect[]): Match
   const named: { line: Line; effect: Effect }[] = [];
   const orphans: { line: Line; why: string }[] = [];
   for (const line of lines) {
-    const names = [...line.references, ...keysIn(line.remittance)];
+    const names = namesOn(line);
     const found = [...new Set(names.flatMap((name) => unitsNamed.get(name) ?? []))];
     // A part of a batch says more than the batch.
     const parts = found.filter((unit) => !unit.isWholeBatch);
@@ -162,11 +163,6 @@ function append<Key, One>(map: Map<Key, One[]>, key: Key, one: One): void {
   const list = map.get(key);
   if (list === undefined) map.set(key, [one]);
   else list.push(one);
-}
-
-/** Derived keys are 32 characters that nobody writes by chance; banks carry them in free text. */
-function keysIn(remittance: string | null): string[] {
-  return remittance?.match(/(?<![0-9a-z])[0-9a-z]{32}(?![0-9a-z])/g) ?? [];
 }
 
 /** Whom a line that names nobody may have paid: same payee, asset and amount, within so many days of the seal. */

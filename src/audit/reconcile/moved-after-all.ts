@@ -51,15 +51,10 @@ export async function wakeWhatMoved(tx: Query, makeId: MakeId, findings: readonl
 
 const SEEN = `select l.booked_on::text as booked_on, l.own_reference
 from payonce.effects e
-join payonce.statement_lines l on l.rail = e.rail and l.direction = 'out' and l.refs && array[e.expect ->> 'key']
+join payonce.statement_places p on p.refs && array[e.expect ->> 'key']
+join payonce.statements_counted s on s.id = p.statement_id and s.rail = e.rail
+join payonce.statement_lines l on l.id = p.line_id and l.direction = 'out'
 where e.id = $1
-  and exists (
-    select 1
-    from payonce.statement_places p
-    join payonce.statements s on s.id = p.statement_id
-    where p.line_id = l.id
-      and not exists (
-        select 1 from payonce.statement_voids v where v.file_sha256 = s.file_sha256 and v.take = s.take))
 order by l.id
 limit 1`;
 

@@ -17,7 +17,7 @@ import { wakeWhatMoved, type Woken } from '../reconcile/moved-after-all.ts';
 import { readCamt } from './camt.ts';
 import { type CsvOptions, readCsv } from './csv.ts';
 import { lineKeys } from './line-key.ts';
-import { type ReadStatements, signed, type Statement, type StatementFault } from './statement.ts';
+import { makeFaults, type ReadStatements, signed, type Statement, type StatementFault } from './statement.ts';
 import { loadStatementRail, lockStatements, type StatementRail, storeStatement, takeFile } from './store.ts';
 
 /** A month of a busy account is some ten thousand lines; a file past this is no statement. */
@@ -108,8 +108,28 @@ function readFile(rail: StatementRail, file: StatementFile): ReadStatements {
     const detail = `it has ${file.bytes.length} bytes, at most ${STATEMENT_BYTES_MAX} are read; ask the bank for shorter periods`;
     return { ok: false, faults: [{ place: 'the file', detail }] };
   }
+  const nul = file.bytes.indexOf(0);
+  if (nul >= 0)
+    return { ok: false, faults: [{ place: `byte ${nul + 1}`, detail: 'it is NUL; save the file as UTF-8 text' }] };
   const currencies = new Map(rail.assets.map((asset) => [asset.currency, asset.decimals]));
-  return isXml(file.bytes) ? readCamt(file.bytes, currencies) : readCsv(file.bytes, currencies, file.csv);
+  const read = isXml(file.bytes) ? readCamt(file.bytes, currencies) : readCsv(file.bytes, currencies, file.csv);
+  return read.ok ? withinLimits(read) : read;
+}
+
+/** Longer than any bank's, shorter than what an index refuses. */
+const REFERENCE_CHARACTERS_MAX = 512;
+
+function withinLimits(read: ReadStatements & { readonly ok: true }): ReadStatements {
+  const faults = makeFaults();
+  for (const { lines } of read.statements)
+    for (const { place, references } of lines)
+      for (const { length } of references)
+        if (length > REFERENCE_CHARACTERS_MAX)
+          faults.add(
+            place,
+            `a reference has ${length} characters, at most ${REFERENCE_CHARACTERS_MAX} are kept; see --column`,
+          );
+  return faults.list.length === 0 ? read : { ok: false, faults: faults.list };
 }
 
 /** Its first character that is neither blank nor byte order mark. */

@@ -95,6 +95,19 @@ export function readUnits(text: string, decimals: number): bigint | null {
   return parsed.ok ? parsed.units : null;
 }
 
+/** Derived keys are 32 characters that nobody writes by chance; banks carry them in free text, and with a name behind them. */
+export function keysIn(text: string | null): string[] {
+  return text?.match(/(?<![0-9a-z])[0-9a-z]{32}(?![0-9a-z])/g) ?? [];
+}
+
+/** Whatever on a line could name a payment: its references as they stand, and our keys inside of them and of its text. */
+export function namesOn(line: Pick<StatementLine, 'references' | 'remittance'>): string[] {
+  return [...new Set([...line.references, ...[...line.references, line.remittance].flatMap(keysIn)])];
+}
+
+/** Of other centuries are typing errors, and year 0 is none in a database. */
+const YEARS = /^(?:19|2[0-9])/;
+
 /** `2030-01-02`, also where a time follows, or where it is written 20300102, 2030/01/02, 2030.01.02; else `null`. */
 export function readDay(text: string): string | null {
   const match =
@@ -102,7 +115,7 @@ export function readDay(text: string): string | null {
   if (match === null) return null;
   const day = `${match[1] ?? ''}-${match[3] ?? ''}-${match[4] ?? ''}`;
   const read = new Date(`${day}T00:00:00Z`);
-  return !Number.isNaN(read.getTime()) && read.toISOString().startsWith(day) ? day : null;
+  return YEARS.test(day) && !Number.isNaN(read.getTime()) && read.toISOString().startsWith(day) ? day : null;
 }
 
 export function daysAfter(day: string, days: number): string {

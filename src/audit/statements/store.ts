@@ -3,7 +3,7 @@
  * end, then rows that are only ever added. Isolation: READ COMMITTED, set by `tx`.
  */
 import { type Query, toText, toUnits, type Tx } from '../../db/pool.ts';
-import type { Statement, StatementLine } from './statement.ts';
+import { namesOn, type Statement, type StatementLine } from './statement.ts';
 
 export interface RailAsset {
   readonly id: string;
@@ -153,7 +153,7 @@ export async function storeStatement(
   const { lines } = statement;
   if (lines.length === 0) return { fresh: [], learned: [] };
   const of = <T>(read: (line: StatementLine) => T): T[] => lines.map(read);
-  const refs = of((line) => JSON.stringify(line.references));
+  const refs = of((line) => JSON.stringify(namesOn(line)));
   const inserted = await tx.query(LINES, [
     rail,
     assetId,

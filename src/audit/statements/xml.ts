@@ -1,6 +1,6 @@
 /**
  * XML as a small tree with line numbers, for files of strangers: no DTD, no entity but XML's own five, no more depth than a
- * statement has. A document type is refused before anything of it is used, so nothing expands and nothing is fetched.
+ * statement has, nothing read after the first fault. A document type is refused before anything of it is used, so nothing expands and nothing is fetched.
  */
 import { SaxesParser } from 'saxes';
 import type { Faults } from './statement.ts';
@@ -16,6 +16,10 @@ export interface Element {
 
 /** A statement is some 12 deep. */
 const DEPTH_MAX = 64;
+/** An element of a statement has one or two. */
+const ATTRIBUTES_MAX = 64;
+/** Nothing is read after the first fault but the rest of a piece; what is broken on purpose costs more the longer it is read. */
+const PIECE_CHARACTERS = 4_096;
 
 export interface Document {
   readonly root: Element;
@@ -28,6 +32,8 @@ export function readXml(text: string, faults: Faults): Document | null {
   let root: Element | null = null;
   let namespace = '';
   let bad = false;
+  // The parser's own handlers set it.
+  const isBad = (): boolean => bad;
   const refuse = (detail: string): void => {
     if (!bad) faults.add(`line ${parser.line}, column ${parser.column}`, detail);
     bad = true;
@@ -38,7 +44,13 @@ export function readXml(text: string, faults: Faults): Document | null {
     if (encoding !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(encoding))
       refuse(`it says that it is ${encoding}; save it as UTF-8`);
   });
+  let attributes = 0;
+  parser.on('attribute', () => {
+    attributes += 1;
+    if (attributes > ATTRIBUTES_MAX) refuse(`an element has more than ${ATTRIBUTES_MAX} attributes`);
+  });
   parser.on('opentag', (tag) => {
+    attributes = 0;
     if (bad) return;
     if (open.length >= DEPTH_MAX) return refuse(`elements stand more than ${DEPTH_MAX} deep`);
     if (root === null) namespace = tag.uri;
@@ -60,8 +72,11 @@ export function readXml(text: string, faults: Faults): Document | null {
   parser.on('text', append);
   parser.on('cdata', append);
   parser.on('closetag', () => void open.pop());
-  parser.write(text).close();
-  return bad || root === null ? null : { root, namespace };
+  for (let at = 0; at < text.length && !isBad(); at += PIECE_CHARACTERS)
+    parser.write(text.slice(at, at + PIECE_CHARACTERS));
+  if (isBad()) return null;
+  parser.close();
+  return isBad() || root === null ? null : { root, namespace };
 }
 
 export function childrenOf(element: Element, name: string): readonly Element[] {

@@ -8,7 +8,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { CsvError, parse } from 'csv-parse/sync';
-import { BATCH_LINES_MAX, GOT_CHARACTERS_MAX } from './batch-limits.ts';
+import { BATCH_LINES_MAX, GOT_CHARACTERS_MAX, HEADER_CHARACTERS_MAX } from './batch-limits.ts';
 
 export const LINE_FIELDS = ['external_id', 'amount', 'bank_code', 'account_number', 'holder_name', 'memo'] as const;
 export type LineField = (typeof LINE_FIELDS)[number];
@@ -91,11 +91,14 @@ interface Header {
 
 /** The separator is decided here, by the header alone, and never again. */
 function readHeader(text: string): Header | { readonly fault: FileFault } {
-  const tries = SEPARATORS.map((separator) => ({ separator, names: firstRecord(text, separator) }));
-  const best = tries.reduce((one, other) => (known(other.names) > known(one.names) ? other : one));
   const fault = (detail: string, got: string, expected: string) => ({
     fault: { detail, pointer: '/line 1', got: shown(got), expected },
   });
+  const start = text.slice(0, HEADER_CHARACTERS_MAX);
+  if (start.length < text.length && !/\S[\r\n]/.test(start))
+    return fault('The first line is too long', start, `a header of ${KNOWN_NAMES}`);
+  const tries = SEPARATORS.map((separator) => ({ separator, names: firstRecord(start, separator) }));
+  const best = tries.reduce((one, other) => (known(other.names) > known(one.names) ? other : one));
   if (best.names.length === 0) return fault('The file is empty', 'nothing', `a header with ${REQUIRED.join(', ')}`);
   if (known(best.names) === 0)
     return fault(
