@@ -8,6 +8,7 @@ import { appendFileSync } from 'node:fs';
 import type { ApiDeps } from '../api/deps.ts';
 import { seenOnStatement } from '../audit/reconcile/moved-after-all.ts';
 import { makeFundingVerbs } from '../audit/funding.ts';
+import { makeStatementVerbs } from '../audit/statements/void.ts';
 import { makeRepairVerbs } from '../audit/repair/index.ts';
 import { CHANNEL } from '../db/listen.ts';
 import { makePool, type Pool } from '../db/pool.ts';
@@ -127,6 +128,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...depositVerbs,
       ...makeRepairVerbs({ pool, chart, makeId }),
       ...makeFundingVerbs({ pool, chart }),
+      ...makeStatementVerbs(pool),
       close: objectAll([batchVerbs.close, depositVerbs.close]),
     },
     leaseMs: config.leaseMs,
