@@ -385,7 +385,8 @@ function caseOf({
   if (decision.act === 'case') return decision;
   // A batch whose lines say otherwise than its head: nothing that is waited for makes it clear.
   const torn = pass.found.find(
-    ({ observation }) => observation.kind === 'key_taken' && observation.lines !== undefined,
+    ({ observation: { kind, lines } }) =>
+      kind === 'key_taken' && lines?.some((line) => line.outcome === 'paid') === true,
   );
   if (torn !== undefined && effect.state === 'SEALED') return { kind: 'undecided', why: torn.observation.detail };
   if (decision.act !== 'wait_anew' || !decision.overdue) return null;
