@@ -88,8 +88,8 @@ export const ERRORS = {
   PO_EXTERNAL_ID_TAKEN: {
     status: 409,
     title: 'This external_id is in use',
-    hint: 'The named resource has it; another payment needs another external_id.',
-    moneyState: 'not_sent',
+    hint: 'The named resource has it: its status says whether that payment went. Another payment needs another external_id.',
+    moneyState: 'unknown',
   },
   PO_AMOUNT_INVALID: {
     status: 400,

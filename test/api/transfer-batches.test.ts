@@ -115,7 +115,7 @@ test('a file of bad lines only is refused with the list and stores nothing, not 
   const before = await api.countRows();
   const csv = HEADER + row('b 1') + row('b-2', '0012345678', '0');
   const refused = await upload(csv, { idempotencyKey: 'only-bad' });
-  assert.deepEqual([refused.status, refused.body.code], [422, 'PO_FILE_REFUSED']);
+  assert.deepEqual([refused.status, refused.body.code, refused.body.money_state], [422, 'PO_FILE_REFUSED', 'not_sent']);
   assert.deepEqual(
     refused.body.faults.map(({ pointer, got }: Record<string, unknown>) => [pointer, got]),
     [
@@ -144,6 +144,7 @@ test('the same key with other bytes is refused and names the batch; the same byt
   assert.equal(another.status, 400, 'a key is visible ASCII');
   const twice = await upload(csv, { idempotencyKey: 'june-again' });
   assert.deepEqual([twice.status, twice.body.code], [422, 'PO_FILE_REFUSED'], 'its references are taken');
+  assert.equal(twice.body.money_state, 'unknown', 'it was paid by the first file, so nobody is told that it was not');
   const transfer = await api.transfer({}, { idempotencyKey: 'june' });
   assert.deepEqual([transfer.status, transfer.body.code], [422, 'PO_KEY_REUSED']);
 });

@@ -147,7 +147,9 @@ test('refusals of business are repeated for ever, byte for byte, also when their
     const ask = { idempotencyKey: `refused-${index}` };
     const first = await api.transfer(fields, ask);
     assert.deepEqual([first.body.code, first.body.pointer], [code, pointer], first.text);
-    assert.deepEqual([first.body.money_state, first.headers['idempotent-replayed']], ['not_sent', undefined]);
+    // Of what holds the reference, or is to be paid again, all may have gone.
+    const money = index === 0 || index === 3 ? 'not_sent' : 'unknown';
+    assert.deepEqual([first.body.money_state, first.headers['idempotent-replayed']], [money, undefined]);
     const second = await api.transfer(fields, ask);
     assert.deepEqual([second.text, second.headers['idempotent-replayed']], [first.text, 'true']);
   }

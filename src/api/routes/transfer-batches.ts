@@ -114,6 +114,7 @@ export function transferBatchRoutes(app: Routes, deps: ApiDeps, findAsset: FindA
           toProblem('PO_FILE_REFUSED', {
             detail: `None of the ${lines.length} lines can be paid; the first fault is in line ${first?.line ?? 0}, column ${first?.column ?? ''}`,
             faults,
+            ...(outcome.paidElsewhere ? { moneyState: 'unknown' as const } : {}),
           }),
         );
       }

@@ -78,12 +78,14 @@ export interface BatchCheck {
   readonly amount: bigint;
   /** By today's terms. */
   readonly fee: bigint;
+  /** Some lines are refused because something else pays them, or paid them. */
+  readonly paidElsewhere: boolean;
 }
 
 export type BatchOutcome =
   | CreateOutcome
   /** No line can be paid: nothing is stored. */
-  | { readonly outcome: 'nothing_good'; readonly faults: readonly LineFault[] };
+  | { readonly outcome: 'nothing_good'; readonly faults: readonly LineFault[]; readonly paidElsewhere: boolean };
 
 /** What would become of the file, without storing it. A refusal: why none of it can be paid. */
 export async function checkBatch(
@@ -111,7 +113,13 @@ export async function checkBatch(
   const good = judged.good.filter((line) => !taken.has(line.line));
   if (rules.linesMax > 1 && good.length > rules.linesMax) return { problem: tooMany(good.length, rules.linesMax) };
   const faults = [...judged.faults, ...taken.values()].sort((left, right) => left.line - right.line);
-  return { good, faults, amount: sumOf(good), fee: good.reduce((sum, one) => sum + feeBy(policy, one.amount), 0n) };
+  return {
+    good,
+    faults,
+    amount: sumOf(good),
+    fee: good.reduce((sum, one) => sum + feeBy(policy, one.amount), 0n),
+    paidElsewhere: taken.size > 0,
+  };
 }
 
 /** Durable on return: the file with its lines, good and bad. Then its transfers are taken, as far as nothing fails. */
@@ -129,7 +137,8 @@ export async function takeBatch(
   }
   const check = await checkBatch(deps.pool, file, rules);
   if ('problem' in check) return { outcome: 'refused', problem: check.problem, replayed: false };
-  if (check.good.length === 0) return { outcome: 'nothing_good', faults: check.faults };
+  if (check.good.length === 0)
+    return { outcome: 'nothing_good', faults: check.faults, paidElsewhere: check.paidElsewhere };
   const order = toOrder(file, key, check);
   if (rules.linesMax > 1) {
     const [outcome] = await takeOrders(deps, BATCH, [order]);

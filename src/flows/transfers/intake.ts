@@ -163,14 +163,22 @@ async function objections(tx: Tx, orders: readonly TransferRequest[]): Promise<r
     if (fault === null) return null;
     return {
       code: 'PO_REPAYS_REFUSED',
-      facts: { pointer: '/repays', got: order.repays ?? '', detail: `This cannot be paid again: ${fault}` },
+      facts: {
+        pointer: '/repays',
+        got: order.repays ?? '',
+        detail: `This cannot be paid again: ${fault}`,
+        // Nothing of this one went; of the one that it names, perhaps all.
+        ...(fault === NO_SUCH ? {} : { moneyState: 'unknown' as const }),
+      },
     };
   });
 }
 
+const NO_SUCH = 'there is no such transfer';
+
 /** Only what is proved not to be with the payee is paid again: released and undoubted, or come back to the last unit. */
 function repayFault(order: TransferRequest, repaid: Repaid | undefined): string | null {
-  if (repaid === undefined || repaid.partnerId !== order.partnerId) return 'there is no such transfer';
+  if (repaid === undefined || repaid.partnerId !== order.partnerId) return NO_SUCH;
   if (repaid.repaidBy !== null) return `${repaid.repaidBy} pays it again already`;
   if (repaid.inDoubt) return 'a case about it is open';
   switch (repaid.status) {
