@@ -96,7 +96,7 @@ export function age(seconds: bigint): string {
 export function cut(text: string, charactersMax: number): string {
   return text.length <= charactersMax
     ? text
-    : `${text.slice(0, charactersMax)}… (${text.length - charactersMax} more; --json shows all)`;
+    : `${text.slice(0, charactersMax)}… (${text.length - charactersMax} more characters; --json shows all)`;
 }
 
 /** The exact bytes for people: readable text where they are that, else hex. */

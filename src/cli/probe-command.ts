@@ -176,7 +176,7 @@ function toText(told: ProbeTold): string {
     ? `${paint('red', 'Nothing could be seen:')} the first transfer was not accepted.`
     : more === 0
       ? paint('green', 'The profile promises no more than was seen.')
-      : `${paint('red', `The profile promises more than was seen, in ${more === 1 ? 'one row' : `${more} rows`}.`)} Narrow it before money goes that way.`;
+      : `${paint('red', `The profile promises more than was seen, in ${more === 1 ? 'one row' : `${more} rows`}.`)} Narrow what your configuration counts on (banks[].narrower, direct: false), or correct the profile, before money goes that way.`;
   return [table(['VERDICT', 'WHAT', 'DECLARED', 'OBSERVED'], rows), '', sent, end].join('\n');
 }
 

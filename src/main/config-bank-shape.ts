@@ -58,7 +58,8 @@ export const Bank = Type.Object(
     }),
     baseUrl: Type.String({
       pattern: '^https?://',
-      description: 'What comes before the paths of its API. Part of what is sealed: a change bars sending again',
+      description:
+        'What comes before the paths of its API. Part of what is sealed: after a change what is under way is neither sent nor looked at until it is back',
       ...says('an https:// URL'),
     }),
     account: Type.String({

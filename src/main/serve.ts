@@ -18,6 +18,7 @@ import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
 import { type Role, ROLES, startRoles } from '../worker/roles.ts';
 import type { Config } from './config.ts';
+import { checkBanks } from './bank-health.ts';
 import { keepDatabaseUrl, makeDataFolder } from './data-folder.ts';
 import { examineApp } from './doctor.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
@@ -28,6 +29,8 @@ import { reconciledChains } from './wire-reconcile.ts';
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
 const DRAIN_MS_MAX = 20_000;
 const REGISTER_EVERY_MS = 5_000;
+/** A connection to each bank, no request. */
+const BANKS_EVERY_MS = 30_000;
 /** Whether an asset's cycle is due; the hour itself is the database's. */
 const COLLECT_DUE_EVERY_MS = 30_000;
 /** As often as the incident's poller came; a loop sleeps after its work, and who finds a claim walks away. */
@@ -36,11 +39,11 @@ const VERDICT_EVERY_MS = 60_000;
 const MARKS_EVERY_MS = 10_000;
 /** A wallet that has less than the ledger says is compared within this (R14); nothing due costs four small statements. */
 const CHAIN_WATCH_EVERY_MS = 5_000;
+/** How much coin is left where fees are paid from: a day's warning does not need more, and each wallet costs two questions. */
+const LEVELS_EVERY_MS = 60_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
 
-/** How much coin is left where fees are paid from: a day's warning does not need more, and each wallet costs two questions. */
-const LEVELS_EVERY_MS = 60_000;
 export interface Database {
   readonly url: string;
   stop(): Promise<void>;
@@ -82,6 +85,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             }
           },
         },
+        { name: 'banks reached', everyMs: BANKS_EVERY_MS, run: () => checkBanks(app) },
         // What is waited for is nobody's request any more: the uploader's process died.
         { name: 'files left behind', everyMs: FILES_EVERY_MS, run: () => takeLeftBehindOnce(app.engine) },
         {
@@ -91,11 +95,11 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             for (const chain of app.chains) await collectOnce(app.engine, chain.chain);
           },
         },
+        { name: 'levels of wallets', everyMs: LEVELS_EVERY_MS, run: () => app.supplies.checkLevels() },
         { name: 'wallets against their chains', everyMs: CHAIN_WATCH_EVERY_MS, run: () => chainWatch.runOnce() },
         ...realizationChores(app),
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
-        { name: 'levels of wallets', everyMs: LEVELS_EVERY_MS, run: () => app.supplies.checkLevels() },
     },
     roles,
   );

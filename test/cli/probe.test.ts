@@ -74,7 +74,7 @@ test('a provider that forgets keys ends with 1, and --json carries every raw ans
     assert.ok(!ran.stdout.includes(bank.credentials.current()) && !ran.stderr.includes(bank.credentials.current()));
     const text = await run('--sandbox', '--yes');
     assert.match(text.stdout, /PROMISES MORE +same key, same body/);
-    assert.match(text.stdout, /Narrow it before money goes that way\./);
+    assert.match(text.stdout, /Narrow what your configuration counts on .*before money goes that way\./);
   }));
 
 test('nothing is sent unless it is called a sandbox and somebody agreed', () =>

@@ -102,6 +102,11 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   assert.deepEqual([lost.transfer.status, lost.receiver_balance_at_bank], ['confirmed', '50000']);
   assert.ok(lost.answers_lost >= 1, 'the first answer is lost');
   assert.equal((await ask(first, '/dev/transfers/none')).status, 404);
+  const ready = (await ask(first, '/readyz')).body as { rails: { rail: string; status: string }[] };
+  assert.deepEqual(
+    ready.rails.filter((one) => one.rail.startsWith('bank:')),
+    [{ rail: 'bank:demo', status: 'ok' }],
+  );
   const verified = await payonce(['verify'], { PAYONCE_DATA: data.folder });
   assert.equal(verified.code, 0, verified.stdout + verified.stderr);
 

@@ -69,6 +69,17 @@ test('a host imports payonce from an installed tarball', async () => {
   assert.equal(stdout.trim(), version);
 });
 
+test('the program of docs/library.md runs under the package’s own name, as it stands, and the page says what to build first', async () => {
+  const text = readFileSync(join(root, 'docs/library.md'), 'utf8');
+  const [program, printed] = ['js', 'text'].map((kind) => text.split(`\`\`\`${kind}\n`)[1]?.split('```')[0]);
+  assert.ok(program !== undefined && printed !== undefined);
+  assert.match(text, /npm ci && npm run build/);
+  // `prepack` has built the copy: the package finds itself by its name there, as in a clone.
+  writeFileSync(join(copy, 'try.mjs'), program);
+  const { stdout } = await run(process.execPath, ['try.mjs'], { cwd: copy, env });
+  assert.equal(stdout, printed);
+});
+
 test('every migration that the installed program knows is the one in the tree', async () => {
   const script =
     "const { readMigrations } = await import('./node_modules/payonce/dist/src/db/migrate.js'); console.log(JSON.stringify(readMigrations().map((m) => m.id)));";
