@@ -1,7 +1,7 @@
 /** The shapes of files with many transfers. Lines are judged one by one by the flow, so that one bad line never refuses the others. */
 import { type TSchema, Type } from 'typebox';
 import { BATCH_LINES_MAX } from '../flows/transfers/batch.ts';
-import { AmountText, AssetName, Id } from './schemas.ts';
+import { AmountText, AssetName, Id, pageQuery } from './schemas.ts';
 
 const closed = { additionalProperties: false } as const;
 const anyText = Type.String();
@@ -48,6 +48,7 @@ export const UploadQuery = Type.Object(
   },
   closed,
 );
+export const BatchQuery = Type.Object({ ...pageQuery, status: Type.Optional(Type.Enum([...BATCH_STATUSES])) }, closed);
 /** Described here for the document; where it is left out the file's own bytes are its key. */
 export const OptionalKeyHeader = Type.Object({
   'idempotency-key': Type.Optional(
@@ -95,6 +96,7 @@ export const BatchFull = Type.Object(
       },
       closed,
     ),
+    paid: Type.String({ description: 'the sum of the confirmed lines; what came back is no part of it' }),
     bad_lines: Type.Array(BadLine, { description: 'not paid: correct them and upload them in another file' }),
   },
   closed,
@@ -107,6 +109,11 @@ export const BatchChecked = Type.Object(
     fee: AmountText,
     lines: Type.Object({ good: Type.Integer(), bad: Type.Integer() }, closed),
     bad_lines: Type.Array(BadLine),
+    warnings: Type.Array(BadLine, { description: 'odd, but it would be taken' }),
+    available: Type.String({
+      description: 'what you may spend now; of a batch all must be there, of transfers each line is held by itself',
+    }),
+    covered: Type.Boolean({ description: 'amount and fees are within what is available' }),
   },
   closed,
 );

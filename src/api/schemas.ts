@@ -178,10 +178,9 @@ const transferFullFields = {
   ),
   history: History,
 };
-export const TransferFull = Type.Object(transferFullFields, closed);
 const FieldFaults = Type.Array(Type.Object({ pointer: anyText, got: anyText, expected: anyText }, closed));
 const warned = { warnings: { ...FieldFaults, description: 'odd, but taken: check it before it leaves, or cancel' } };
-export const TransferMade = Type.Object({ ...transferFullFields, ...warned }, closed);
+export const TransferFull = Type.Object({ ...transferFullFields, ...warned }, closed);
 export const TransferStored = Type.Object({ id: Id, status: Type.Literal('pending'), ...warned }, closed);
 
 export const NewAddress = Type.Object(

@@ -53,7 +53,15 @@ test('a CSV batch with one bad line: the others are paid once, the bad one is to
   assert.equal(again.status, 200);
   assert.equal(again.headers['idempotent-replayed'], 'true');
   assert.deepEqual([again.body.id, again.body.status, again.body.lines.by_fate], [id, 'finished', { confirmed: 2 }]);
+  assert.equal(again.body.paid, '3500');
+  const finished = await api.ask('GET', `${PATH}?status=finished`);
+  assert.deepEqual(
+    finished.body.items.map((one: { id: string }) => one.id),
+    [id],
+  );
+  assert.deepEqual((await api.ask('GET', `${PATH}?status=failed`)).body.items, []);
   const first = await api.ask('GET', `${PATH}/${String(id)}/lines?limit=1`);
+  assert.match(first.body.items[0].bank_id, /./, 'as the bank calls it');
   const next = await api.ask('GET', `${PATH}/${String(id)}/lines?limit=1&cursor=${String(first.body.next)}`);
   assert.deepEqual(
     [...first.body.items, ...next.body.items].map(({ line, external_id, fate }) => [line, external_id, fate]),
@@ -99,6 +107,19 @@ test('a dry run tells everything and stores nothing', async () => {
     [checked.body.dry_run, checked.body.amount, checked.body.fee, checked.body.lines],
     [true, '1000', '100', { good: 1, bad: 2 }],
   );
+  const { balance, held } = await api.balance();
+  assert.deepEqual([checked.body.available, checked.body.covered], [String(balance - held), true]);
+  const much = Array.from({ length: 3 }, (_, n) => row(`much-${n}`, '0012345678', '5000000')).join('');
+  const over = await upload(HEADER + much, { query: '?asset=KRW&dry_run=true' });
+  assert.deepEqual([over.body.covered, over.body.lines.good], [false, 3], 'it looks at the money too');
+  const odd = { amount: '1', bank_code: '998', account_number: '1', holder_name: 'A', external_id: 'odd-1' };
+  const warned = await api.ask('POST', `${PATH}?dry_run=true`, { body: { asset: 'KRW', lines: [odd] } });
+  assert.deepEqual(
+    warned.body.warnings.map(({ line, column, got }: Record<string, unknown>) => [line, column, got]),
+    [[1, 'bank_code', '998']],
+  );
+  const media = await api.ask('POST', PATH, { raw: 'a', headers: { 'content-type': 'application/pdf' } });
+  assert.deepEqual([media.status, media.body.expected], [415, 'text/csv or application/json, in utf-8']);
   assert.deepEqual(
     checked.body.bad_lines.map(({ line, column, got }: Record<string, unknown>) => [line, column, got]),
     [

@@ -84,6 +84,8 @@ test('a bank code that cannot be one is refused; one that is not known here is t
     expected: 'a bank code that is known here; check it before paying',
   };
   assert.deepEqual(taken.body.warnings, [warning]);
+  const read = await api.ask('GET', `/v1/transfers/${String(taken.body.id)}`);
+  assert.deepEqual(read.body.warnings, [warning], 'whoever reads it later sees it too');
   const again = await api.transfer({ bank_code: '999' }, { idempotencyKey: 'warned' });
   assert.deepEqual([again.status, again.body.warnings], [200, [warning]]);
 });

@@ -18,6 +18,7 @@ import {
 import { listBatches, loadBatches, readBatch, readLines, toFaultView } from '../../flows/transfers/batch-reads.ts';
 import { PayonceError, toProblem } from '../../kernel/errors.ts';
 import { formatUnits } from '../../kernel/money.ts';
+import { loadBalances } from '../../ledger/statements.ts';
 import { callerOf } from '../auth.ts';
 import * as shapes from '../batch-schemas.ts';
 import { fromCursor, pageItems, PLACE, toCursor, toPage } from '../cursor.ts';
@@ -57,13 +58,19 @@ export function transferBatchRoutes(app: Routes, deps: ApiDeps, findAsset: FindA
     {
       bodyLimit: BATCH_BYTES_MAX,
       errorHandler(error, request, reply) {
-        const isTooLarge = error.statusCode === 413;
-        const told = isTooLarge
-          ? new PayonceError('PO_REQUEST_TOO_LARGE', {
-              pointer: '',
-              expected: `at most ${BATCH_BYTES_MAX} bytes: split the file`,
-            })
-          : error;
+        const told =
+          error.statusCode === 413
+            ? new PayonceError('PO_REQUEST_TOO_LARGE', {
+                pointer: '',
+                expected: `at most ${BATCH_BYTES_MAX} bytes: split the file`,
+              })
+            : error.statusCode === 415
+              ? new PayonceError('PO_REQUEST_MEDIA', {
+                  detail: 'The body is neither CSV nor JSON',
+                  pointer: '/headers/content-type',
+                  expected: 'text/csv or application/json, in utf-8',
+                })
+              : error;
         sendProblem(reply, answerError(deps, told, request));
       },
       schema: {
@@ -99,7 +106,7 @@ export function transferBatchRoutes(app: Routes, deps: ApiDeps, findAsset: FindA
       if (request.query.dry_run === 'true') {
         const checked = await checkBatch(deps.pool, file, rules);
         if ('problem' in checked) return sendProblem(reply, checked.problem);
-        return reply.send(toCheckedView(asset, checked));
+        return reply.send(toCheckedView(asset, checked, await loadSpendable(deps, partnerId, asset)));
       }
       const outcome = await takeBatch(deps, file, rules);
       if (outcome.outcome === 'nothing_good') {
@@ -173,7 +180,7 @@ export function transferBatchRoutes(app: Routes, deps: ApiDeps, findAsset: FindA
         tags,
         operationId: 'listTransferBatches',
         summary: 'Batches, newest first',
-        querystring: schemas.PageQuery,
+        querystring: shapes.BatchQuery,
         response: { 200: schemas.pageOf(shapes.BatchItem), ...schemas.problems },
       },
     },
@@ -183,6 +190,7 @@ export function transferBatchRoutes(app: Routes, deps: ApiDeps, findAsset: FindA
       const limit = pageItems(request.query.limit);
       const rows = await listBatches(deps.pool, name.partnerId, {
         before: place === null ? null : { at: place[0] ?? '', id: place[1] ?? '' },
+        status: request.query.status ?? null,
         limit: limit + 1,
       });
       return toPage(
@@ -237,9 +245,16 @@ function sha256(bytes: string | Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
+async function loadSpendable(deps: ApiDeps, partnerId: string, asset: Asset): Promise<bigint> {
+  const all = await loadBalances(deps.pool, partnerId);
+  const own = all.find((one) => one.assetId === asset.id && one.code === `partner:${partnerId}`);
+  return own?.available ?? 0n;
+}
+
 function toCheckedView(
   asset: Asset,
   { good, faults, amount, fee }: Extract<Awaited<ReturnType<typeof checkBatch>>, { good: unknown }>,
+  spendable: bigint,
 ): object {
   return {
     dry_run: true,
@@ -248,5 +263,8 @@ function toCheckedView(
     fee: formatUnits(fee, asset.decimals),
     lines: { good: good.length, bad: new Set(faults.map((fault) => fault.line)).size },
     bad_lines: faults.map(toFaultView),
+    warnings: good.flatMap((line) => line.warnings).map(toFaultView),
+    available: formatUnits(spendable, asset.decimals),
+    covered: amount + fee <= spendable,
   };
 }

@@ -28,7 +28,10 @@ export function transferRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset)
     async readDetail(partnerId, id) {
       const found = await readTransferById(deps.pool, partnerId, id);
       if (found === null) return null;
-      return toDetail(found, await loadHistory(deps.pool, 'transfer', id), await loadFate(deps.pool, id));
+      const detail = toDetail(found, await loadHistory(deps.pool, 'transfer', id), await loadFate(deps.pool, id));
+      // By the rules of now: a bank that was founded since is no warning any more.
+      const read = deps.readPayee(found.assetId)?.(found);
+      return { ...detail, warnings: read?.ok === true ? read.warnings.map(toFieldFault) : [] };
     },
     cancel: (partnerId, id, by) => cancelTransfer(deps.engine, partnerId, id, by),
   };
@@ -45,8 +48,8 @@ export function transferRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset)
         headers: schemas.KeyHeader,
         body: schemas.NewTransfer,
         response: {
-          201: schemas.TransferMade,
-          200: { ...schemas.TransferMade, description: 'A repetition: the transfer as it is now' },
+          201: schemas.TransferFull,
+          200: { ...schemas.TransferFull, description: 'A repetition: the transfer as it is now' },
           202: schemas.TransferStored,
           ...schemas.problems,
         },

@@ -20,6 +20,8 @@ export interface GoodLine {
   readonly holderName: string;
   /** Where its reference stands, or would. */
   readonly place: Pick<LineFault, 'column' | 'columnNumber'>;
+  /** Odd, but taken. */
+  readonly warnings: readonly LineFault[];
 }
 
 export interface LineRules {
@@ -110,6 +112,12 @@ function judgeLine(raw: RawLine, rules: LineRules): GoodLine | LineFault[] {
     payee: read.payee,
     holderName: read.originalName,
     place: place('external_id'),
+    warnings: read.warnings.map(({ field, got, expected }) => ({
+      line: raw.line,
+      ...place(field),
+      got: toGot(got),
+      expected,
+    })),
   };
 }
 

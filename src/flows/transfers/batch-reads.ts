@@ -31,10 +31,11 @@ join payonce.assets a on a.id = b.asset_id
 join payonce.transfer_batch_states v on v.id = b.id
 where b.partner_id = $1
   and ($2::timestamptz is null or (b.requested_at, b.id) < ($2::timestamptz, $3::text))
+  and ($5::text is null or v.status = $5::text)
 order by b.requested_at desc, b.id desc
 limit $4`;
 
-const FATES = `select l.fate, count(*)::int as lines
+const FATES = `select l.fate, count(*)::int as lines, sum(l.amount) as amount
 from payonce.transfer_batch_line_states l
 where l.batch_id = $1
 group by l.fate`;
@@ -65,6 +66,8 @@ export interface BatchView {
 }
 export interface BatchDetail extends BatchView {
   lines: { good: number; bad: number; by_fate: Fates };
+  /** The sum of confirmed lines: what came back is no part of it. */
+  paid: string;
   bad_lines: readonly FaultView[];
 }
 export interface FaultView {
@@ -113,9 +116,12 @@ export async function readBatch(query: Query, partnerId: string, id: string): Pr
   const [row] = (await query.query(READ, [partnerId, id])).rows;
   if (row === undefined) return null;
   const counts = (await query.query<{ good: number; bad: number }>(COUNTS, [id])).rows[0] ?? { good: 0, bad: 0 };
+  const batch = toBatch(row);
+  const { byFate, paid } = await loadFates(query, id);
   return {
-    ...toBatchView(toBatch(row), toText(row['status'], 'status')),
-    lines: { good: counts.good, bad: counts.bad, by_fate: await loadFates(query, id) },
+    ...toBatchView(batch, toText(row['status'], 'status')),
+    lines: { good: counts.good, bad: counts.bad, by_fate: byFate },
+    paid: formatUnits(paid, batch.decimals),
     bad_lines: (await loadFaults(query, id)).map(toFaultView),
   };
 }
@@ -123,9 +129,19 @@ export async function readBatch(query: Query, partnerId: string, id: string): Pr
 export async function listBatches(
   query: Query,
   partnerId: string,
-  page: { readonly before: { readonly at: string; readonly id: string } | null; readonly limit: number },
+  page: {
+    readonly before: { readonly at: string; readonly id: string } | null;
+    readonly status: string | null;
+    readonly limit: number;
+  },
 ): Promise<(BatchView & { readonly place: string })[]> {
-  const { rows } = await query.query(LIST, [partnerId, page.before?.at ?? null, page.before?.id ?? null, page.limit]);
+  const { rows } = await query.query(LIST, [
+    partnerId,
+    page.before?.at ?? null,
+    page.before?.id ?? null,
+    page.limit,
+    page.status,
+  ]);
   return rows.map((row) => ({
     ...toBatchView(toBatch(row), toText(row['status'], 'status')),
     place: toText(row['place'], 'place'),
@@ -160,7 +176,7 @@ export async function readLines(
 export async function linesForEvent(query: Query, batch: StoredBatch): Promise<Record<string, unknown>> {
   const lines = await readLines(query, batch, { after: 0, limit: EVENT_LINES_MAX + 1 });
   return {
-    by_fate: await loadFates(query, batch.id),
+    by_fate: (await loadFates(query, batch.id)).byFate,
     lines_at: `/v1/transfer-batches/${batch.id}/lines`,
     lines:
       lines.length > EVENT_LINES_MAX
@@ -169,9 +185,13 @@ export async function linesForEvent(query: Query, batch: StoredBatch): Promise<R
   };
 }
 
-async function loadFates(query: Query, id: string): Promise<Fates> {
-  const { rows } = await query.query<{ fate: string; lines: number }>(FATES, [id]);
-  return Object.fromEntries(rows.map((row) => [row.fate, row.lines]));
+async function loadFates(query: Query, id: string): Promise<{ readonly byFate: Fates; readonly paid: bigint }> {
+  const { rows } = await query.query<{ fate: string; lines: number; amount: bigint }>(FATES, [id]);
+  const paid = rows.find((row) => row.fate === 'confirmed');
+  return {
+    byFate: Object.fromEntries(rows.map((row) => [row.fate, row.lines])),
+    paid: paid === undefined ? 0n : toUnits(paid.amount, 'amount'),
+  };
 }
 
 function toBatch(row: Row): StoredBatch {
