@@ -21,8 +21,8 @@ import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
-import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeSupplies, makeSupplyFlows, type Supplies } from '../flows/supplies/index.ts';
+import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
@@ -38,8 +38,8 @@ import { makeDepositVerbs } from './deposit-verbs.ts';
 import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
 import { type Chain, makeChains } from './wire-chains.ts';
-
 import { balanceReader, makeMarkets, supplyPolicy, type WiredMarket } from './wire-supplies.ts';
+
 export interface WiredChain extends Chain {
   readonly scanner: Scanner;
 }
@@ -52,10 +52,10 @@ export interface App {
   readonly engine: EngineDeps;
   readonly chains: readonly WiredChain[];
   readonly banks: readonly WiredBank[];
-  readonly courier: Courier;
   /** Where energy is rented. */
   readonly markets: readonly WiredMarket[];
   readonly supplies: Supplies;
+  readonly courier: Courier;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
   /** How the rails were when last asked; empty: not asked yet. */
@@ -89,8 +89,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const keys = options.keys ?? (await openKeys(config, ports));
   refuseDevKeys(config, keys);
   const configured = makeChains(config, { ports, log, keys });
-  const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
   const policy = supplyPolicy(config, configured);
+  const pool = makePool({ url: options.url, ports, log, connectionsMax: config.poolConnections });
   const makeId = makeIds(ports.clock, ports.chance);
   const chart = makeChart();
   const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
@@ -119,10 +119,10 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeTransferBatches(chart, makeId),
       makeCollections(chart),
       makeRealizations(chart),
-    ],
       ...makeSupplyFlows(chart, log),
-    rails,
+    ],
     supply: supplies.port,
+    rails,
     verbs: {
       ...batchVerbs,
       ...depositVerbs,
@@ -198,10 +198,10 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     engine,
     chains,
     banks,
-    courier,
-    receiver,
     markets,
     supplies,
+    courier,
+    receiver,
     inbox,
     health: new Map(),
     wakes,

@@ -24,8 +24,9 @@ import { testDatabase } from './postgres.ts';
 
 export const TRX = 1_000_000n;
 export const PARTNER = 'par_tron';
-/** The development account that strangers use: it moves TRX in each block, so that nodes have something to show. */
-const [MASTER, GAS, STRANGER, RELAYER] = devKeys().map(({ address }) => canonicalAddress(address));
+/** The stranger moves TRX in each block, so that nodes have something to show. */
+const [MASTER = '', GAS = '', STRANGER = '', RELAYER = ''] = devKeys().map(({ address }) => canonicalAddress(address));
+export { RELAYER };
 
 export interface TronApp {
   readonly app: App;
@@ -60,6 +61,8 @@ export interface TronAppOptions {
   readonly asset?: Partial<TronConfig['assets'][number]>;
   readonly network?: Partial<TronConfig>;
   readonly config?: Partial<Config>;
+  /** A wallet of the kind GAS is configured. */
+  readonly gasWallet?: boolean;
   /** Before the application is wired. */
   readonly prepare?: (tron: Tron, token: string) => Promise<Partial<TronConfig>>;
 }
@@ -84,12 +87,12 @@ export function tronConfig(tron: Tron, token: string, options: TronAppOptions): 
         code: 'USDT',
         contract: token,
         decimals: 6,
-        wallet: MASTER ?? '',
+        wallet: MASTER,
         withdrawal: limits,
         ownAddress: 'allow_deposit_addresses',
         ...options.asset,
       },
-      { code: 'TRX', contract: null, decimals: 6, wallet: MASTER ?? '', withdrawal: limits },
+      { code: 'TRX', contract: null, decimals: 6, wallet: MASTER, withdrawal: limits },
     ],
     ...options.network,
   };
@@ -112,8 +115,6 @@ async function keyring(folder: string) {
 export async function startTronApp(options: TronAppOptions): Promise<TronApp> {
   const tron = await startTron({ nodes: [{ name: 'a' }, { name: 'b' }], ...options.sim });
   const token = tron.deployToken();
-  if (MASTER === undefined || GAS === undefined || STRANGER === undefined || RELAYER === undefined)
-    throw new Error('there are too few development accounts');
   tron.fund(MASTER, 10_000n * TRX);
   tron.fund(GAS, 10_000n * TRX);
   tron.fund(STRANGER, 1_000_000n * TRX);
@@ -134,6 +135,7 @@ export async function startTronApp(options: TronAppOptions): Promise<TronApp> {
   const config: Config = {
     ...readConfig({ PAYONCE_LOG: 'silent', PAYONCE_LEASE_MS: '2000' }),
     tron: [network],
+    wallets: options.gasWallet === true ? [{ chain: tron.rail, address: GAS, kind: 'GAS' }] : [],
     ...options.config,
   };
   const openOnce = async (): Promise<TronApp> => {
