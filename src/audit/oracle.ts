@@ -19,11 +19,12 @@ const EFFECTS = `select e.id, e.subject_type, e.subject_id, e.state, e.amount, e
 from payonce.effects e
 join payonce.assets a on a.id = e.asset_id
 where a.chain = $1
+  and e.subject_type <> 'energy' -- paid out of a balance at a market: nothing of it is on the chain
 order by e.id`;
 
 const WALLETS = `select address from payonce.addresses where chain = $1
 union
-select e.wallet from payonce.effects e join payonce.assets a on a.id = e.asset_id where a.chain = $1`;
+select e.wallet from payonce.effects e join payonce.assets a on a.id = e.asset_id where a.chain = $1 and e.subject_type <> 'energy'`;
 
 /** Movements without a record of ours that the scanner saw and gave to people. */
 const KNOWN_STRAYS = `select tx_hash

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createWithdrawals, type WithdrawalRequest } from '../../src/flows/withdrawals/index.ts';
 import { readWithdrawal } from '../../src/flows/withdrawals/store.ts';
+import { hexAddress } from '../../src/rails/tron/address.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { makeTronWorld, TOKENS_PER_WALLET, TRX, type TronWorld } from '../support/tron-world.ts';
 import { balanceOf, collectingLog } from '../support/world.ts';
@@ -336,6 +337,35 @@ for (const kind of ['lie', 'refuse'] as const) {
     await finish(one);
   });
 }
+
+test('whatever code every broadcast is answered with until it has expired, it is freed by proof and then paid once (case G1, G2)', async () => {
+  const one = await makeTronWorld({ sun: 5_000n * TRX });
+  const payees: { id: string; to: string }[] = [];
+  for (const code of CODES) {
+    const payee = await pay(one);
+    payees.push(payee);
+    const digits = hexAddress(payee.to).slice(2);
+    one.tron.script({ on: 'broadcast', when: ({ body }) => body.includes(digits), fault: { kind: 'refuse', code } });
+  }
+  await one.pass();
+  for (let round = 0; round < 2; round += 1) {
+    one.mine(40);
+    await one.pass();
+  }
+  for (const { id } of payees) assert.equal((await effectsOf(one, id)).length, 1, 'no code frees anything');
+  one.tron.heal();
+  one.mine(60);
+  await one.drain();
+  for (const { id, to } of payees) {
+    const effects = await effectsOf(one, id);
+    assert.deepEqual(
+      effects.map((effect) => effect.released ?? effect.state),
+      ['EXPIRED_UNINCLUDED', 'SETTLED'],
+    );
+    assert.deepEqual(await paidTo(one, to), [AMOUNT]);
+  }
+  await finish(one);
+});
 
 test('TRX to an account that does not exist makes it, and its price is planned for', async () => {
   const one = await makeTronWorld({ coin: true, sun: 3n * TRX });

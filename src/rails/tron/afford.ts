@@ -45,6 +45,8 @@ export interface Scene {
   readonly resources: TronResult;
   readonly receiver: TronResult | null;
   readonly token: TronResult | null;
+  /** What the wallet allows a relayer; `null`: the wallet signs itself. */
+  readonly allowance: TronResult | null;
   readonly simulation: TronResult | null;
   readonly prices: Prices;
   readonly frame: Omit<Frame, 'feeLimitSun'>;
@@ -97,8 +99,8 @@ export class Budget {
 
 export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, context: PlanContext): PlanVerdict {
   const { effect, body, signer, wallet } = scene;
-  if (effect.call === null && signer !== wallet) {
-    return wait('SIGNER_IS_NOT_WALLET', `a plain transfer is signed by its owner ${wallet}, not by ${signer}`);
+  if (body.kind === 'transfer' && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `a transfer of TRX is signed by its owner ${wallet}, not by ${signer}`);
   }
   const account = readAccount(scene.account);
   const resources = readResources(scene.resources);
@@ -114,6 +116,10 @@ export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, co
   const refused = checkReceiver(config, scene, receiver);
   if (refused !== null) return refused;
 
+  // Energy cannot be lent to an account that the chain does not have; the first TRX that comes makes it.
+  if (!account.exists && effect.asset.contract !== null) {
+    return gasShort(config, scene, `${signer} does not exist on the chain yet: fund it`, scene.prices.newAccount);
+  }
   const energy = judgeEnergy(config, scene, budget, resources, context);
   if (energy.verdict === 'wait') return energy;
   const frame: Frame = { ...scene.frame, feeLimitSun: energy.feeLimitSun };
@@ -126,8 +132,7 @@ export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, co
     const detail = `${signer} has ${coinLeft} sun left, value and fees may take ${needed}: fund it`;
     // A coin that pays for itself is short of what it pays; only a token's fees are somebody else's to bring.
     if (effect.asset.contract === null) return wait('GAS_SHORT', detail);
-    const units = needed - coinLeft;
-    return wait('GAS_SHORT', detail, { kind: 'gas', address: signer, assetId: config.coinAssetId, units });
+    return gasShort(config, scene, detail, needed - coinLeft);
   }
 
   budget.take(signer, config.coinAssetId, body.value + fees);
@@ -147,6 +152,12 @@ export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, co
   };
 }
 
+/** Another relayer may have what this one lacks. */
+function gasShort(config: PlanConfig, { signer, wallet }: Scene, detail: string, units: bigint): PlanVerdict {
+  const need = { kind: 'gas', address: signer, assetId: config.coinAssetId, units } as const;
+  return { ...wait('GAS_SHORT', detail, need), signerShort: signer !== wallet };
+}
+
 function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict | null {
   const { effect, body, signer, wallet, token } = scene;
   if (token !== null) {
@@ -155,6 +166,17 @@ function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict
     if (balance === null) return wait('NODE_DOWN', `no token balance: ${faultOf(token)}`);
     const left = budget.left(wallet, effect.asset.id, balance);
     if (left < effect.amount) return insufficient(effect, wallet, left, effect.amount);
+  }
+  if (scene.allowance !== null) {
+    const shown = readSimulation(scene.allowance);
+    const allowed = shown.kind === 'ran' ? figureOf(shown.word) : null;
+    if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(scene.allowance)}`);
+    if (allowed < effect.amount) {
+      return wait(
+        'ALLOWANCE_SHORT',
+        `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+      );
+    }
   }
   return coinLeft < body.value ? insufficient(effect, signer, coinLeft, body.value) : null;
 }

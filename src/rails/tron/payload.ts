@@ -69,8 +69,12 @@ export function bodyOf(intent: EffectIntent): Body {
   if (intent.asset.contract === null) {
     return { kind: 'transfer', to: canonicalAddress(intent.destination), value: intent.amount, data: '0x' };
   }
-  const args = [machineAddress(intent.destination), intent.amount] as const;
-  const data = encodeFunctionData({ abi: erc20Abi, functionName: 'transfer', args });
+  const [wallet, to] = [machineAddress(intent.wallet), machineAddress(intent.destination)];
+  // A relayer moves the wallet's tokens by the allowance that the wallet gave it (R15).
+  const data =
+    machineAddress(intent.signer) === wallet
+      ? encodeFunctionData({ abi: erc20Abi, functionName: 'transfer', args: [to, intent.amount] })
+      : encodeFunctionData({ abi: erc20Abi, functionName: 'transferFrom', args: [wallet, to, intent.amount] });
   return { kind: 'call', to: canonicalAddress(intent.asset.contract), value: 0n, data };
 }
 

@@ -119,6 +119,10 @@ async function askAbout(ask: Ask, effect: EffectIntent): Promise<Omit<Scene, 'pr
     resources: await ask('wallet/getaccountresource', { address: owner }),
     receiver: effect.call === null ? await ask('wallet/getaccount', { address: hexAddress(effect.destination) }) : null,
     token: contract === null ? null : await ask('wallet/triggerconstantcontract', balanceCall(contract, wallet)),
+    allowance:
+      contract === null || effect.call !== null || signer === wallet
+        ? null
+        : await ask('wallet/triggerconstantcontract', allowanceCall(contract, wallet, signer)),
     simulation:
       body.kind === 'transfer' ? null : await ask('wallet/triggerconstantcontract', callOf(owner, effect, body)),
   };
@@ -133,10 +137,21 @@ function balanceCall(contract: string, wallet: string) {
   };
 }
 
+function allowanceCall(contract: string, wallet: string, relayer: string) {
+  return {
+    owner_address: hexAddress(relayer),
+    contract_address: hexAddress(contract),
+    function_selector: 'allowance(address,address)',
+    parameter: wordOfAddress(wallet).slice(2) + wordOfAddress(relayer).slice(2),
+  };
+}
+
 function callOf(owner: string, effect: EffectIntent, body: Body) {
   const target = { owner_address: owner, contract_address: hexAddress(body.to) };
   if (effect.call === null) {
-    return { ...target, function_selector: 'transfer(address,uint256)', parameter: body.data.slice(10) };
+    const relayed = canonicalAddress(effect.signer) !== canonicalAddress(effect.wallet);
+    const selector = relayed ? 'transferFrom(address,address,uint256)' : 'transfer(address,uint256)';
+    return { ...target, function_selector: selector, parameter: body.data.slice(10) };
   }
   return { ...target, data: body.data.slice(2), ...(body.value === 0n ? {} : { call_value: toSun(body.value) }) };
 }

@@ -6,6 +6,7 @@ export type WaitReason =
   | 'WRONG_CHAIN'
   | 'NO_KEY'
   | 'SIGNER_IS_NOT_WALLET'
+  | 'ALLOWANCE_SHORT'
   | 'AMOUNT_TOO_LARGE'
   | 'RECEIVER_IS_CONTRACT'
   | 'SIMULATION_REVERTED'
@@ -20,6 +21,7 @@ const REASONS: Readonly<Record<WaitReason, Pick<PlanWait, 'alert' | 'lasts'>>> =
   WRONG_CHAIN: { alert: true, lasts: 'until_mended' },
   NO_KEY: { alert: true, lasts: 'for_good' },
   SIGNER_IS_NOT_WALLET: { alert: true, lasts: 'until_mended' },
+  ALLOWANCE_SHORT: { alert: true, lasts: 'until_mended' },
   AMOUNT_TOO_LARGE: { alert: false, lasts: 'for_good' },
   RECEIVER_IS_CONTRACT: { alert: false, lasts: 'for_good' },
   SIMULATION_REVERTED: { alert: false, lasts: 'for_good' },
