@@ -158,11 +158,11 @@ const LIST_PARTNERS = `select p.id, p.name, p.time_zone, p.created_at,
        (select count(*) from payonce.api_keys k where k.partner_id = p.id and k.revoked_at is null)::int as keys,
        (select count(*) from payonce.endpoints e where e.partner_id = p.id and e.disabled_at is null)::int as endpoints
 from payonce.partners p
-where p.id <> '${OWN_PARTNER}'
+where p.id <> $1
 order by p.created_at, p.id`;
 
 export async function listPartners(query: Query): Promise<ListedPartner[]> {
-  return (await query.query<ListedPartner & Record<string, unknown>>(LIST_PARTNERS)).rows;
+  return (await query.query<ListedPartner & Record<string, unknown>>(LIST_PARTNERS, [OWN_PARTNER])).rows;
 }
 
 export interface ListedKey {

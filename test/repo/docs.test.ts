@@ -120,11 +120,18 @@ test('the file of docs/production.md is a configuration, and shows every field t
   const fields = [...page('config.md').matchAll(/^\| `((?:chains|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
   assert.deepEqual(shown, new Set(fields.map(([, name]) => name)));
   for (const [, name, , , absent] of fields) {
-    const value = /^\d+$/.test(absent ?? '') ? name?.split('.').at(-1) : undefined;
-    const first = (name ?? '').startsWith('chains') ? chains[0] : written.banks[0];
-    if (value !== undefined) assert.equal(Reflect.get(first ?? {}, value), Number(absent), name);
+    if (name !== undefined && /^\d+$/.test(absent ?? ''))
+      assert.equal(valueAt({ chains, banks: written.banks }, name), Number(absent), name);
   }
 });
+
+/** `chains[].gas.level`, of the first of each list. */
+function valueAt(from: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((value, step) => {
+    const inner: unknown = Reflect.get(Object(value), step.replace('[]', ''));
+    return step.endsWith('[]') ? (inner as readonly unknown[])[0] : inner;
+  }, from);
+}
 
 test('the commands of docs/production.md exist', async () => {
   const commands = [...page('production.md').matchAll(/^payonce ([a-z ]+?)(?= --| alice| bob| par_| +#|$)/gm)];
