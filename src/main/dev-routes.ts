@@ -1,5 +1,5 @@
 /**
- * Routes of the development start alone: a customer who pays in on the local chain, a withdrawal beside the receiver's
+ * Routes of the development start alone: a customer who pays in on a local chain, a withdrawal beside the receiver's
  * balance read from that chain, and a transfer beside what arrived by the bank's own books. They wait, so that a few pasted
  * lines tell the whole story.
  */
@@ -19,15 +19,18 @@ import { formatUnits, parseAmount } from '../kernel/money.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
 import { nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import type { DevChain } from './dev-chain.ts';
+import { type DevTron, TRON_USDT } from './dev-tron.ts';
 import type { App, WiredChain } from './wire.ts';
 
 /** Finality here is two blocks of a second; a lost answer adds a few. */
 const WAIT_MS_MAX = 30_000;
-const DECIMALS = { USDT: 6, ETH: 18 } as const;
+const DECIMALS = { USDT: 6, ETH: 18, [TRON_USDT]: 6, TRX: 6 } as const;
+type DevAsset = keyof typeof DECIMALS;
+const isOnTron = (asset: DevAsset): boolean => asset === TRON_USDT || asset === 'TRX';
 const Deposit = Type.Object(
   {
     amount: Type.String({ description: 'decimal text' }),
-    asset: Type.Optional(Type.Enum(['USDT', 'ETH'])),
+    asset: Type.Optional(Type.Enum(['USDT', 'ETH', TRON_USDT, 'TRX'])),
     user_ref: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
     address: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
   },
@@ -35,14 +38,14 @@ const Deposit = Type.Object(
 );
 interface DepositBody {
   readonly amount: string;
-  readonly asset?: 'USDT' | 'ETH';
+  readonly asset?: DevAsset;
   readonly user_ref?: string;
   readonly address?: string;
 }
 /** Not part of the API's document. */
 const HIDDEN: object = { hide: true };
 
-export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain, bank: Bank): void {
+export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain, tron: DevTron, bank: Bank): void {
   /** Any partner's key will do: what is made here belongs to the partner who asks. */
   const onRequest = makeAuthenticate(makeKeyReader(app.pool));
 
@@ -55,8 +58,8 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
       const amount = parseAmount(request.body.amount, DECIMALS[asset]);
       if (!amount.ok || amount.units === 0n)
         throw new PayonceError('PO_AMOUNT_INVALID', { pointer: '/amount', got: request.body.amount });
-      const [wired, customer] = [app.chains[0], chain.anvil.accounts[5]];
-      if (wired === undefined || customer === undefined) throw new PayonceError('PO_INTERNAL');
+      const wired = app.chains[isOnTron(asset) ? 1 : 0];
+      if (wired === undefined) throw new PayonceError('PO_INTERNAL');
       if (asked !== undefined && userRef !== undefined)
         throw new PayonceError('PO_REQUEST_INVALID', {
           pointer: '/address',
@@ -66,20 +69,13 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
         asked === undefined
           ? await addressFor(app, wired, partnerId, userRef ?? 'demo-user')
           : await ownAddress(app, wired, partnerId, asked);
-      const receipt = await sendAndMine(
-        chain.anvil,
-        customer.privateKey,
-        asset === 'ETH'
-          ? { to: address, value: amount.units }
-          : { to: chain.token, data: transferData(address, amount.units) },
-      );
-      const hash = receipt['transactionHash'];
+      const hash = await payIn(chain, tron, asset, address, amount.units);
       app.wake();
       return until(async () => {
         const page = await listDeposits(app.pool, partnerId, { limit: 20 });
         const deposit = page.outcome === 'page' ? page.items.find((one) => one.txHash === hash) : undefined;
         if (deposit?.state !== 'credited') return null;
-        const id = asset === 'ETH' ? wired.coinAssetId : wired.assetIdOf(chain.token);
+        const id = wired.assets.find((one) => one.code === asset)?.id ?? '';
         return { deposit: toDepositData(deposit), balance: await balanceOf(app, partnerId, id, DECIMALS[asset]) };
       });
     },
@@ -99,16 +95,15 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
         const withdrawal = found === undefined ? null : await readWithdrawal(app.pool, partnerId, found.id);
         if (withdrawal === null) throw new PayonceError('PO_NOT_FOUND');
         if (['pending', 'processing', 'sent'].includes(withdrawal.status)) return null;
-        const receiver = withdrawal.destination as `0x${string}`;
-        const onChain =
-          found?.code === 'ETH'
-            ? formatUnits(await nativeBalance(chain.anvil, receiver), DECIMALS.ETH)
-            : formatUnits(await tokenBalance(chain.anvil, chain.token, receiver), DECIMALS.USDT);
+        const asset = found?.code as DevAsset;
+        const shown = await shownOnChain(chain, tron, asset, withdrawal.destination);
         return {
           withdrawal: toDetail(withdrawal, await loadHistory(app.pool, 'withdrawal', withdrawal.id)),
-          receiver_balance_on_chain: onChain,
+          receiver_balance_on_chain: formatUnits(shown, DECIMALS[asset]),
           // What the nodes swallowed since this start, whoever asked: the reason why all this exists.
-          answers_lost: chain.nodes.reduce((sum, node) => sum + (node.counts.lose_answer ?? 0), 0),
+          answers_lost: isOnTron(asset)
+            ? (tron.tron.counts.lose_answer ?? 0)
+            : chain.nodes.reduce((sum, node) => sum + (node.counts.lose_answer ?? 0), 0),
         };
       });
     },
@@ -141,6 +136,28 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
   );
 }
 
+/** By the customer of that chain; answers the transaction's hash. */
+async function payIn(chain: DevChain, tron: DevTron, asset: DevAsset, to: string, units: bigint): Promise<string> {
+  if (asset === 'TRX') return tron.tron.act(tron.customer, { kind: 'send', to, sun: units });
+  if (asset === TRON_USDT) return tron.tron.act(tron.customer, { kind: 'send_token', token: tron.token, to, units });
+  const customer = chain.anvil.accounts[5];
+  if (customer === undefined) throw new PayonceError('PO_INTERNAL');
+  const receiver = to as `0x${string}`;
+  const receipt = await sendAndMine(
+    chain.anvil,
+    customer.privateKey,
+    asset === 'ETH' ? { to: receiver, value: units } : { to: chain.token, data: transferData(receiver, units) },
+  );
+  return receipt['transactionHash'] as string;
+}
+
+/** Units that the chain itself shows at an address. */
+async function shownOnChain(chain: DevChain, tron: DevTron, asset: DevAsset, at: string): Promise<bigint> {
+  if (isOnTron(asset)) return tron.tron.books.balanceAt(at, asset === 'TRX' ? 'native' : tron.token);
+  const receiver = at as `0x${string}`;
+  return asset === 'ETH' ? nativeBalance(chain.anvil, receiver) : tokenBalance(chain.anvil, chain.token, receiver);
+}
+
 const TRANSFER = `select id
 from payonce.transfers
 where partner_id = $1
@@ -157,25 +174,29 @@ from payonce.addresses
 where chain = $1
   and kind = 'DEPOSIT'
   and partner_id = $2
-  and lower(address) = lower($3)`;
+  and address = $3`;
 
-async function addressFor(app: App, wired: WiredChain, partnerId: string, userRef: string): Promise<`0x${string}`> {
+async function addressFor(app: App, wired: WiredChain, partnerId: string, userRef: string): Promise<string> {
   const { address } = await createDepositAddress(
     { pool: app.pool, makeId: app.engine.makeId, newAddress: () => app.newDepositAddress(wired.chain) },
     { partnerId, chain: wired.chain, userRef, reuse: true },
   );
-  return address.address as `0x${string}`;
+  return address.address;
 }
 
-async function ownAddress(app: App, wired: WiredChain, partnerId: string, asked: string): Promise<`0x${string}`> {
-  const { rows } = await app.pool.query<{ address: string }>(OWN_ADDRESS, [wired.chain, partnerId, asked]);
+async function ownAddress(app: App, wired: WiredChain, partnerId: string, asked: string): Promise<string> {
+  const { rows } = await app.pool.query<{ address: string }>(OWN_ADDRESS, [
+    wired.chain,
+    partnerId,
+    wired.canonical(asked) ?? asked,
+  ]);
   if (rows[0] === undefined)
     throw new PayonceError('PO_ADDRESS_INVALID', {
       pointer: '/address',
       got: asked,
       expected: 'one of your deposit addresses (GET /v1/addresses)',
     });
-  return rows[0].address as `0x${string}`;
+  return rows[0].address;
 }
 
 async function balanceOf(

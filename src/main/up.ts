@@ -1,7 +1,7 @@
 /**
  * `payonce up` (npm start): a running system with nothing else installed. An embedded PostgreSQL, a local EVM chain with a
- * test USDT behind two nodes that now and then lose an answer, a bank that does so too, the API, the workers, a partner with
- * a key; and five lines to paste. Nothing here is for production, and production refuses its keys.
+ * test USDT behind two nodes that now and then lose an answer, a simulated TRON and a bank that do so too, the API, the
+ * workers, a partner with a key; and seven lines to paste. Nothing here is for production, and production refuses its keys.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +13,7 @@ import { systemChance } from '../kernel/ports.ts';
 import { accountName } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
 import { openKeyFiles } from '../rails/keystore.ts';
+import { canonicalAddress } from '../rails/tron/index.ts';
 import type { Anvil } from '../../sim/anvil.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
 import { ROLES } from '../worker/roles.ts';
@@ -22,6 +23,14 @@ import { makeDataFolder } from './data-folder.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { addDevRoutes } from './dev-routes.ts';
+import {
+  type DevTron,
+  startDevTron,
+  TRON_PARTNER_TOKENS,
+  TRON_WALLET_SUN,
+  TRON_WALLET_TOKENS,
+  tronConfig,
+} from './dev-tron.ts';
 import { devKeyring } from './keys.ts';
 import { registerChain } from './register.ts';
 import { needFreePort, openApp, openDatabase, runUntilStopped, startWorkers } from './serve.ts';
@@ -31,6 +40,8 @@ import type { App } from './wire.ts';
 const DEV_SCRYPT_N = 4_096;
 /** A receiver that belongs to nobody here. */
 export const DEMO_RECEIVER = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8';
+/** The same key's address, as TRON writes it. */
+const DEMO_TRON_RECEIVER = canonicalAddress(DEMO_RECEIVER);
 const DEMO_PARTNER = 'par_demo';
 
 export async function up(config: Config): Promise<void> {
@@ -44,36 +55,46 @@ export async function up(config: Config): Promise<void> {
     const folder =
       dataFolder ??
       standing.adopt(await mkdtemp(join(tmpdir(), 'payonce-up-')), (one) => rm(one, { recursive: true, force: true }));
-    say('starting PostgreSQL, a local chain and a bank …');
+    say('starting PostgreSQL, two local chains and a bank …');
     // The database first: it is what refuses a folder that is in use, before a second chain writes into it.
     const database = standing.adopt(await openDatabase(config), (one) => one.stop());
     const chain = await startDevChain(standing, dataFolder, database.url);
+    const tron = await startDevTron(standing);
     const bank = await startDevBank(standing, dataFolder);
     const files = await openKeyFiles(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
     const app = standing.adopt(
-      await openApp({ ...config, chains: [chainConfig(chain, wallet)], banks: [bankConfig(bank)] }, database, {
-        keys: { ...devKeyring(), newAddress: () => files.createAddress() },
-      }),
+      await openApp(
+        {
+          ...config,
+          chains: [chainConfig(chain, wallet)],
+          tron: [tronConfig(tron)],
+          banks: [bankConfig(bank)],
+        },
+        database,
+        {
+          keys: { ...devKeyring(), newAddress: () => files.createAddress() },
+        },
+      ),
       (one) => one.close(),
     );
     for (const wired of app.chains) await registerChain(app, wired);
-    await seedDemo(app, chain, wallet.toLowerCase());
+    await seedDemo(app, chain, tron, wallet.toLowerCase());
     for (const wired of app.banks) await resumeBalance(app, wired, bank);
     const key = await readyKey(app, dataFolder);
     standing.adopt(startWorkers(app, ROLES), (one) => one.stop());
-    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, chain, bank)), (one) =>
+    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, chain, tron, bank)), (one) =>
       one.stop(),
     );
-    for (const line of welcome(api.url, key, chain, bank, dataFolder)) say(line);
+    for (const line of welcome(api.url, key, chain, tron, bank, dataFolder)) say(line);
   });
 }
 
 /** A partner, and what the wallets hold from the start: money of our own, and at the bank some of the partner's. */
-async function seedDemo(app: App, chain: DevChain, wallet: string): Promise<void> {
-  const [wired, bank] = [app.chains[0], app.banks[0]];
+async function seedDemo(app: App, chain: DevChain, tron: DevTron, wallet: string): Promise<void> {
+  const [wired, onTron, bank] = [app.chains[0], app.chains[1], app.banks[0]];
   const won = bank?.assets[0];
-  if (wired === undefined || bank === undefined || won === undefined)
+  if (wired === undefined || onTron === undefined || bank === undefined || won === undefined)
     throw new Error('the development chain or bank is missing');
   const coin = BigInt((await balances(chain.anvil, wallet)) ?? '0');
   const onChain = { chain: wired.chain, wallet, partner: 0n };
@@ -84,6 +105,14 @@ async function seedDemo(app: App, chain: DevChain, wallet: string): Promise<void
     );
     await openBalance(tx, app, { ...onChain, asset: wired.assetIdOf(chain.token), units: WALLET_TOKENS });
     await openBalance(tx, app, { ...onChain, asset: wired.coinAssetId, units: coin });
+    const ofTron = { chain: onTron.chain, wallet: tron.wallet };
+    await openBalance(tx, app, {
+      ...ofTron,
+      asset: onTron.assetIdOf(tron.token),
+      units: TRON_WALLET_TOKENS,
+      partner: TRON_PARTNER_TOKENS,
+    });
+    await openBalance(tx, app, { ...ofTron, asset: onTron.coinAssetId, units: TRON_WALLET_SUN, partner: 0n });
     await openBalance(tx, app, {
       chain: bank.rail.name,
       wallet: bank.config.account,
@@ -110,7 +139,7 @@ async function openBalance(
   await post(tx, [
     {
       kind: 'post',
-      key: postingKey.migrated(`opening:${asset.slice(-40)}`),
+      key: postingKey.migrated(`opening:${asset.startsWith('tron:') ? asset : asset.slice(-40)}`),
       reference: 'opening balance',
       entries: [
         { accountId: custody, amount: -units },
@@ -143,7 +172,17 @@ async function balances(anvil: Anvil, wallet: string): Promise<string | null> {
   return typeof balance === 'string' ? balance : null;
 }
 
-function welcome(url: string, key: string, chain: DevChain, bank: Bank, dataFolder: string | null): string[] {
+function welcome(
+  url: string,
+  key: string,
+  chain: DevChain,
+  tron: DevTron,
+  bank: Bank,
+  dataFolder: string | null,
+): string[] {
+  const tronAsset = `${tron.tron.rail}/trc20:${tron.token}`;
+  // Each start is a network of its own, and so is what is ordered on it.
+  const tronOrder = `payout-${tron.tron.rail.slice(-8)}`;
   return [
     '',
     ...(chain.resumedFrom === null
@@ -152,19 +191,22 @@ function welcome(url: string, key: string, chain: DevChain, bank: Bank, dataFold
     `Payonce is ready at ${url}   (API: ${url}/openapi.json)`,
     `partner key: ${key}`,
     `chain: ${chain.anvil.url}   (JSON-RPC, chain ${chain.anvil.chainId}, test USDT ${chain.token})`,
+    `TRON: ${tron.tron.url}   (simulated, ${tron.tron.rail}, test USDT ${tron.token}; a new network at each start)`,
     `bank: ${bank.url}   (a simulated bank; its own books begin anew at each start, with what the ledger says is left)`,
     dataFolder === null
       ? 'data: temporary. PAYONCE_DATA=./payonce-data npm start keeps it and lets npx payonce … work beside it.'
       : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it.`,
     '',
     'Paste these lines: a customer pays in, you pay out, and the chain shows it; then you pay through a bank, which loses its',
-    'answer after it has paid, and the bank’s own books show what arrived.',
+    'answer after it has paid, and the bank’s own books show what arrived; and once more over TRON, whose first answer is lost.',
     '',
     `curl -sw '\\n' -X POST ${url}/dev/deposits -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"amount":"250"}'`,
     `curl -sw '\\n' -X POST ${url}/v1/withdrawals -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: payout-1' -H 'Content-Type: application/json' -d '{"asset":"USDT","amount":"100","destination":"${DEMO_RECEIVER}","external_id":"payout-1"}'`,
     `curl -sw '\\n' ${url}/dev/withdrawals/payout-1 -H 'Authorization: Bearer ${key}'`,
     `curl -sw '\\n' -X POST ${url}/v1/transfers -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: salary-1' -H 'Content-Type: application/json' -d '{"asset":"KRW","amount":"50000","bank_code":"004","account_number":"110-123-0456","holder_name":"Kim Minji","external_id":"salary-1"}'`,
     `curl -sw '\\n' ${url}/dev/transfers/salary-1 -H 'Authorization: Bearer ${key}'`,
+    `curl -sw '\\n' -X POST ${url}/v1/withdrawals -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: ${tronOrder}' -H 'Content-Type: application/json' -d '{"asset":"${tronAsset}","amount":"60","destination":"${DEMO_TRON_RECEIVER}","external_id":"${tronOrder}"}'`,
+    `curl -sw '\\n' ${url}/dev/withdrawals/${tronOrder} -H 'Authorization: Bearer ${key}'`,
     '',
     'Ctrl-C stops everything.',
   ];

@@ -97,7 +97,7 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   const data = durableDataFolder();
   const first = await startUp(data.folder);
   assert.match(first.said(), /bank: http:\/\/127\.0\.0\.1:\d+/);
-  assert.equal(first.said().match(/^curl /gm)?.length, 5);
+  assert.equal(first.said().match(/^curl /gm)?.length, 7);
   const lost = await transfer(first, 'salary', '50000');
   assert.deepEqual([lost.transfer.status, lost.receiver_balance_at_bank], ['confirmed', '50000']);
   assert.ok(lost.answers_lost >= 1, 'the first answer is lost');
@@ -151,6 +151,13 @@ test('a kept run goes on after a SIGKILL with its chain and its key, and is refu
   assert.equal((await ask(first, '/dev/deposits', { amount: '1' }, 'pk_test_wrong')).status, 401);
   const coin = await ask(first, '/dev/deposits', { amount: '0.25', asset: 'ETH', user_ref: 'ann' });
   assert.deepEqual([coin.status, (coin.body as { balance: object }).balance], [200, { available: '0.25', held: '0' }]);
+
+  const usdt = await ask(first, '/dev/deposits', { amount: '9', asset: 'USDT-TRC20', user_ref: 'ann' });
+  assert.deepEqual(
+    [usdt.status, (usdt.body as { balance: { available: string } }).balance.available],
+    [200, '1008.991'],
+    JSON.stringify(usdt.body),
+  );
 
   const second = await payonce(['up'], { PAYONCE_DATA: data.folder, PAYONCE_PORT: '0', PAYONCE_LOG: 'silent' });
   assert.equal(second.code, 1);

@@ -1,7 +1,7 @@
 /**
- * The README's first block, run as a new user would: a copy of the tree, `npm ci && npm start`, the five curl lines that
+ * The README's first block, run as a new user would: a copy of the tree, `npm ci && npm start`, the seven curl lines that
  * it prints, pasted (issue 1, shows 1). As root in a folder under /root that nobody else can enter, and as an ordinary
- * user. The receivers' balances come from the chain and from the bank's own books.
+ * user. The receivers' balances come from the chains and from the bank's own books.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -106,7 +106,7 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
     assert.match(out, /Payonce is ready at http:\/\/\S+/);
     assert.match(out, /partner key: pk_test_\w+/);
     const lines = out.split('\n').filter((line) => line.startsWith('curl '));
-    assert.equal(lines.length, 5);
+    assert.equal(lines.length, 7);
     const deposit = JSON.parse(await shell(lines[0] ?? '')) as {
       deposit: { state: string; amount: string; tx_hash: string };
       balance: { available: string };
@@ -136,8 +136,17 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
     assert.deepEqual([arrived.transfer.id, arrived.transfer.status], [transfer.id, 'confirmed']);
     assert.equal(arrived.receiver_balance_at_bank, '50000');
     assert.ok(arrived.answers_lost >= 1, 'the first answer of the bank is lost');
+    const ordered = JSON.parse(await shell(lines[5] ?? '')) as { id: string };
+    const overTron = JSON.parse(await shell(lines[6] ?? '')) as {
+      withdrawal: { id: string; status: string };
+      receiver_balance_on_chain: string;
+      answers_lost: number;
+    };
+    assert.deepEqual([overTron.withdrawal.id, overTron.withdrawal.status], [ordered.id, 'confirmed']);
+    assert.equal(overTron.receiver_balance_on_chain, '60');
+    assert.ok(overTron.answers_lost >= 1, 'the first answer of TRON is lost');
     say(
-      `ready ${(ms / 1_000).toFixed(1)} s after the install; deposit credited, withdrawal confirmed, receiver has ${done.receiver_balance_on_chain} on chain; transfer confirmed, receiver has ${arrived.receiver_balance_at_bank} at the bank, ${arrived.answers_lost} answers lost`,
+      `ready ${(ms / 1_000).toFixed(1)} s after the install; deposit credited, withdrawal confirmed, receiver has ${done.receiver_balance_on_chain} on chain; transfer confirmed, receiver has ${arrived.receiver_balance_at_bank} at the bank, ${arrived.answers_lost} answers lost; over TRON ${overTron.receiver_balance_on_chain}, ${overTron.answers_lost} lost`,
     );
   } finally {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGINT');
@@ -150,7 +159,7 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
   }
 }
 
-test('README: npm ci && npm start and its five lines, as root in a closed folder under /root', {
+test('README: npm ci && npm start and its seven lines, as root in a closed folder under /root', {
   skip: IS_ROOT ? false : 'needs root',
 }, async (t) => {
   const folder = mkdtempSync(join(homedir(), 'payonce-readme-'));
@@ -159,7 +168,7 @@ test('README: npm ci && npm start and its five lines, as root in a closed folder
   await runReadme({ folder }, (line) => t.diagnostic(line));
 });
 
-test('README: npm ci && npm start and its five lines, as an ordinary user', async (t) => {
+test('README: npm ci && npm start and its seven lines, as an ordinary user', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'payonce-readme-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   await runReadme(IS_ROOT ? { uid: NOBODY, folder } : { folder }, (line) => t.diagnostic(line));
