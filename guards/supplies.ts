@@ -26,7 +26,7 @@ export const BOUGHT: Guard[] = [
     name: 'burning waits for its time',
     file: 'src/flows/supplies/index.ts',
     find: '(waited.get(effect.id) ?? 0) >= rule.giveUpAfterMs ?',
-    replace: '(waited.get(effect.id) ?? 0) >= 0 ?',
+    replace: 'waited.has(effect.id) ?',
     test: SUPPLIES,
     title: /energy that has not come in 60 s/,
     expect: /burn after 55000 ms/,
