@@ -76,16 +76,18 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
     };
   });
   bind(wallet.command('create').description('make a key in the keystore and tell its address (admin)'), async () => {
-    const address = await deps.withDatabase(async ({ pool, operatorKey }) => {
+    const { evm, tron } = await deps.withDatabase(async ({ pool, operatorKey }) => {
       // Asked before the key is made, written down after: a key file that nobody may have made would stay.
       await pool.tx('wallet create', (tx) => auditAct(tx, operatorKey, 'wallet.asked', 'keystore', {}));
       const made = await deps.createWallet();
-      await pool.tx('wallet create', (tx) => auditAct(tx, operatorKey, 'wallet.created', made, {}));
+      await pool.tx('wallet create', (tx) =>
+        auditAct(tx, operatorKey, 'wallet.created', made.evm, { tron: made.tron }),
+      );
       return made;
     });
     return {
-      json: { address },
-      text: `Made ${paint('bold', address)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it as "wallet" of an asset in the file of PAYONCE_CONFIG, fund it with coin for gas, restart.`,
+      json: { address: evm, tron_address: tron },
+      text: `Made ${paint('bold', evm)}, which TRON writes ${paint('bold', tron)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it as "wallet" of an asset in the file of PAYONCE_CONFIG, fund it with coin for gas, restart.`,
     };
   });
   bind(

@@ -50,8 +50,8 @@ export interface CliDeps {
   /** Durable with the caller's commit; the key is shown this once. */
   createApiKey(tx: Tx, partnerId: string): Promise<{ readonly id: string; readonly key: string }>;
   revokeApiKey(tx: Tx, partnerId: string, keyId: string): Promise<boolean>;
-  /** A new key in the keystore, safely stored when this resolves; answers its address. */
-  createWallet(): Promise<string>;
+  /** A new key in the keystore, safely stored when this resolves; answers its address as EVM chains and as TRON write it. */
+  createWallet(): Promise<{ readonly evm: string; readonly tron: string }>;
   serve(): Promise<void>;
   work(roles: readonly string[]): Promise<void>;
   up(): Promise<void>;

@@ -171,8 +171,11 @@ export const cliDeps: CliDeps = {
         detail: 'PAYONCE_KEYSTORE and PAYONCE_PASSPHRASE: needed to make a wallet',
       });
     }
-    const { openKeystore } = await import('../rails/evm/index.ts');
-    return (await openKeystore(keystore.folder, keystore.passphrase, systemPorts().chance)).createAddress();
+    const { openKeyFiles } = await import('../rails/keystore.ts');
+    const { canonicalAddress } = await import('../rails/tron/index.ts');
+    const files = await openKeyFiles(keystore.folder, keystore.passphrase, systemPorts().chance);
+    const evm = await files.createAddress();
+    return { evm, tron: canonicalAddress(evm) };
   },
   serve: async () => (await import('./serve.ts')).serve(readConfig()),
   work: async (roles) =>

@@ -50,8 +50,8 @@ const Energy = Type.Object(
     ),
     giveUpAfterMs: Whole(
       0,
-      'When no energy has come by then, `burnUpToSun` may pay for it',
-      `${ENERGY_GIVE_UP_MS} with a market, 0 without`,
+      'When no energy has come by then, `burnUpToSun` may pay for it; without a market it does so at once',
+      String(ENERGY_GIVE_UP_MS),
     ),
     burnUpToSun: Type.Optional({
       ...Units('TRX that one payment may burn in place of energy, in sun'),

@@ -14,8 +14,9 @@ import { systemPorts } from '../kernel/ports.ts';
 import { openKeyFiles } from '../rails/keystore.ts';
 import type { Config } from './config.ts';
 import { examineBank, reachBank } from './doctor-banks.ts';
+import { askChains } from './doctor-chains.ts';
 import { developmentAddresses } from './keys.ts';
-import { type App, wire, type WiredChain } from './wire.ts';
+import { type App, wire } from './wire.ts';
 
 /** What a start would say, as findings: nothing is thrown for what the doctor is there to tell. */
 export async function examine(config: Config, url: string, log: Log): Promise<DoctorReport> {
@@ -87,10 +88,7 @@ async function withheldOf(app: App | null): Promise<Finding[]> {
 }
 
 function railsOf(app: App): DoctorOptions['rails'] {
-  return [
-    ...app.chains.map(railOf),
-    ...app.banks.map((bank) => ({ name: bank.rail.name, ask: () => reachBank(bank) })),
-  ];
+  return [...askChains(app), ...app.banks.map((bank) => ({ name: bank.rail.name, ask: () => reachBank(bank) }))];
 }
 
 function worksOf(app: App): { rails: readonly string[]; subjectTypes: readonly string[] } {
@@ -138,22 +136,4 @@ export async function checkKeys(config: Config): Promise<void> {
     throw new PayonceError('PO_CONFIG_INVALID', {
       detail: `PAYONCE_KEYSTORE: everybody knows the keys of ${known.join(', ')}; refused in production`,
     });
-}
-
-function railOf(chain: WiredChain): { name: string; ask(): Promise<{ ok: boolean; found: string }> } {
-  return {
-    name: chain.rail.name,
-    async ask() {
-      const heads = await Promise.all(
-        chain.rail.blocks.map(async (node) => ({ source: node.source, head: await node.finalizedHead() })),
-      );
-      const up = heads.filter(({ head }) => head.ok).length;
-      const found = heads
-        .map(
-          ({ source, head }) => `${source} ${head.ok ? `is final up to ${head.value.number}` : `fails: ${head.fault}`}`,
-        )
-        .join('; ');
-      return { ok: up === heads.length, found: `${up} of ${heads.length} nodes answer: ${found}` };
-    },
-  };
 }

@@ -21,7 +21,7 @@ import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
-import { makeSupplies, makeSupplyFlows, type Supplies } from '../flows/supplies/index.ts';
+import { makeSupplies, makeSupplyFlows, type Supplies, type SupplyPolicy } from '../flows/supplies/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
 import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
@@ -55,6 +55,7 @@ export interface App {
   /** Where energy is rented. */
   readonly markets: readonly WiredMarket[];
   readonly supplies: Supplies;
+  readonly supplyPolicy: SupplyPolicy;
   readonly courier: Courier;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
@@ -200,6 +201,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     banks,
     markets,
     supplies,
+    supplyPolicy: policy,
     courier,
     receiver,
     inbox,

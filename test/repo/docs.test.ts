@@ -102,6 +102,10 @@ test('the file of docs/production.md is a configuration, and shows every field t
   writeFileSync(file, block(page('production.md'), 'json'));
   const { chains } = readConfig({ PAYONCE_CONFIG: file });
   writeFileSync(file, block(page('production.md'), 'json', 1));
+  const keys = { PAYONCE_TRON_GRID: 'key', PAYONCE_TRON_MARKET: 'key' };
+  readConfig({ PAYONCE_CONFIG: file, ...keys });
+  const { tron } = JSON.parse(readFileSync(file, 'utf8')) as { tron: readonly object[] };
+  writeFileSync(file, block(page('production.md'), 'json', 2));
   const written = JSON.parse(readFileSync(file, 'utf8')) as { banks: readonly object[] };
   readConfig({ PAYONCE_CONFIG: file, PAYONCE_BANK_MAIN: 'secret', PAYONCE_BANK_MAIN_KEY: 'ab'.repeat(32) });
   rmSync(folder, { recursive: true });
@@ -115,13 +119,13 @@ test('the file of docs/production.md is a configuration, and shows every field t
         walk(inner, own);
       }
   };
-  walk({ chains, banks: written.banks }, '');
+  walk({ chains, tron, banks: written.banks }, '');
   shown.delete('chains[].finality.tag');
-  const fields = [...page('config.md').matchAll(/^\| `((?:chains|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
+  const fields = [...page('config.md').matchAll(/^\| `((?:chains|tron|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
   assert.deepEqual(shown, new Set(fields.map(([, name]) => name)));
   for (const [, name, , , absent] of fields) {
     if (name !== undefined && /^\d+$/.test(absent ?? ''))
-      assert.equal(valueAt({ chains, banks: written.banks }, name), Number(absent), name);
+      assert.equal(String(valueAt({ chains, tron, banks: written.banks }, name)), absent, name);
   }
 });
 

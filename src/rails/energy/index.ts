@@ -17,7 +17,7 @@ import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
 import { type EnergyRailConfig, energyConfigFaults } from './config.ts';
 import { LOOK_EVERY_MS, RESEND_AFTER_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
 import { readOrder, type Scope, sealOrder } from './order.ts';
-import { planOrders } from './plan.ts';
+import { planOrders, readBalance } from './plan.ts';
 import type { MarketProfile } from './profile.ts';
 import { readMarketAnswer } from './read.ts';
 import { lookOnce, sendOnce, type WireParts, withholdReason } from './wire.ts';
@@ -34,6 +34,8 @@ export interface EnergyRailDeps {
 
 export interface EnergyRail extends Rail {
   readonly profile: MarketProfile;
+  /** What stands prepaid, in the coin's smallest unit; or what was wrong, in words. */
+  balance(): Promise<bigint | string>;
   close(): Promise<void>;
 }
 
@@ -92,6 +94,7 @@ export function makeEnergyRail(config: EnergyRailConfig, deps: EnergyRailDeps): 
     },
     look: (sealed) => Promise.all(sealed.map(async (one) => [await lookOnce(parts, one)])),
     read: (answer, sealed) => readMarketAnswer(profile, answer, sealed),
+    balance: () => readBalance(parts),
     close: () => agent.destroy(),
   };
 }

@@ -26,7 +26,7 @@ export async function planOrders(
     effect.wallet === scope.account ? readDestination(effect.destination) : null,
   );
   if (wanted.every((one) => one === null)) return effects.map(() => refused());
-  const balance = await figure(parts, profile.balancePath, (body) => profile.balance(body));
+  const balance = await readBalance(parts);
   const prices = new Map<string, bigint | string>();
   for (const one of wanted) {
     if (one === null) continue;
@@ -54,6 +54,11 @@ export async function planOrders(
 
 function refused(): PlanWait {
   return wait('ORDER_REFUSED', 'it is no order for this account');
+}
+
+/** What stands prepaid, or what was wrong, in words. */
+export function readBalance(parts: WireParts): Promise<bigint | string> {
+  return figure(parts, parts.profile.balancePath, (body) => parts.profile.balance(body));
 }
 
 /** Units, or what was wrong, in words. */
