@@ -66,6 +66,6 @@ export const BANK: Guard[] = [
     replace: 'const against = asked.find((one) => one.observation.kind === ("" as string));',
     test: ABSENT,
     title: /a yes or "in progress" to the ask is told as inconclusive/,
-    expect: /'done' !== 'void'/,
+    expect: /true !== false/,
   },
 ];
