@@ -7,9 +7,11 @@ import { type TestContext, test } from 'node:test';
 import { type Bank, type BankOptions, startBank } from '../../sim/bank/bank.ts';
 import { approve, propose } from '../../src/engine/adjudicate.ts';
 import { advanceOnce } from '../../src/engine/advance.ts';
+import { openCase } from '../../src/engine/cases.ts';
 import { lookAt, watchReleasedOnce } from '../../src/engine/look.ts';
 import { reopenOnce } from '../../src/engine/reopen.ts';
 import { loadEffects } from '../../src/engine/store.ts';
+import { createTransfers } from '../../src/flows/transfers/index.ts';
 import { readTransferById } from '../../src/flows/transfers/store.ts';
 import { AMOUNT, type BankWorld, FUNDS, makeBankWorld } from '../support/bank-world.ts';
 import { assertBooksClean } from '../support/books.ts';
@@ -196,5 +198,51 @@ test('a believed no is told only after lateness and a fresh look; what comes aft
     [world.partnerId],
   );
   assert.deepEqual(accounts.rows, [{ deficit: AMOUNT }]);
+  await assertBooksClean(world.pool);
+});
+
+test('what pays a failed transfer again is not sealed once that one moved after all (case B4, req T6)', async (t) => {
+  const one = await scene(t, {
+    faults: [{ on: 'create', calls: [1], fault: { kind: 'deliver_later', ms: 7_200_000 } }],
+  });
+  const { world } = one;
+  const [ann, bob] = [await world.person('ann'), await world.person('bob')];
+  const id = await world.take('one');
+  await pass(one);
+  const effectId = (await effectsOf(one, id))[0]?.id ?? -1n;
+  const caseId = await openCase(world.pool, world.makeId, {
+    kind: 'undecided',
+    severity: 2,
+    subjectKey: `effect:${effectId}`,
+    effectId,
+    summary: 'given by the test',
+  });
+  const unsent = one.bank.script({ on: 'create', fault: { kind: 'lose_request' } });
+  const { proposalId } = await propose(world.engine, ann, caseId, 'absent', { reason: 'not there' });
+  assert.equal((await approve(world.engine, bob, proposalId)).outcome, 'done');
+  unsent();
+  await world.pool.query("update payonce.effects set lateness_until = payonce.now() - interval '1 second'");
+  await pass(one);
+  assert.equal(await statusOf(one, id), 'failed');
+  const [again] = await createTransfers(world, [{ ...world.transferRequest('two'), repays: id }]);
+  assert.equal(again?.outcome, 'created');
+  const repayer = again.outcome === 'created' ? again.id : '';
+  one.bank.clock.advance(7_200_001);
+  await lookAt(world.engine, world.rail, await loadEffects(world.pool, [effectId]));
+  // Before the re-open and after it: testimony alone bars the seal.
+  await pass(one);
+  assert.equal((await effectsOf(one, repayer))[0]?.state, 'PENDING');
+  await reopenOnce(world.engine);
+  await pass(one, 3);
+  assert.deepEqual(
+    [(await effectsOf(one, id))[0]?.state, (await effectsOf(one, repayer))[0]?.state],
+    ['SETTLED', 'PENDING'],
+  );
+  assert.equal(await movements(one), 1);
+  const waits = await world.pool.query<{ wait_reason: string }>(
+    'select wait_reason from payonce.effects where subject_id = $1',
+    [repayer],
+  );
+  assert.match(waits.rows[0]?.wait_reason ?? '', /^BARRED: .*moved after all/);
   await assertBooksClean(world.pool);
 });

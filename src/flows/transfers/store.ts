@@ -225,12 +225,7 @@ join payonce.effects e on e.subject_type = 'transfer' and e.subject_id = t.repay
 where t.id = any ($1::text[])
   and (e.state in ('PENDING', 'SEALED')
     or e.state = 'SETTLED' and not exists (select 1 from payonce.returns r where r.effect_id = e.id)
-    or e.state = 'RELEASED' and exists (
-      select 1 from payonce.effect_evidence v
-      where v.effect_id = e.id and v.id > e.released_by and v.rank in ('word', 'object') and v.struck_at is null
-        and not (v.rank = 'word' and v.object_id is not null and exists (
-          select 1 from payonce.effect_evidence f
-          where f.id = e.released_by and f.kind = 'PROVIDER_FAILED' and f.object_id = v.object_id))))`;
+    or e.state = 'RELEASED' and not payonce.release_stands(e.id))`;
 
 /** Of these transfers, those that pay again what moved after all, or may still, by what they name. */
 export async function loadBarredRepayers(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
