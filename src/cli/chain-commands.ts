@@ -2,7 +2,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { reconcileChain } from '../audit/reconcile/chain.ts';
 import type { ReconciledChain } from '../audit/reconcile/chain-read.ts';
-import { type ChainReport, sumByPartner, toChainCsv, toChainJson } from '../audit/reconcile/chain-report.ts';
+import {
+  type ChainReport,
+  howCompared,
+  sumByPartner,
+  toChainCsv,
+  toChainJson,
+} from '../audit/reconcile/chain-report.ts';
 import { listOpenFindings, openRepairCase, REPAIR_AS } from '../audit/repair/index.ts';
 import { approve, type Detail, propose } from '../engine/adjudicate.ts';
 import { needOperator } from '../engine/administration.ts';
@@ -182,12 +188,12 @@ function reportText(report: ChainReport): string {
   ]);
   const sums = report.sums.map((one) => [
     assets.get(one.assetId)?.code ?? one.assetId,
-    amount(one.opening, one.assetId),
+    one.openingFrom === 'untold' ? 'not told' : amount(one.opening, one.assetId),
     amount(one.came, one.assetId),
     amount(one.went, one.assetId),
     amount(one.cost, one.assetId),
     amount(one.closing, one.assetId),
-    amount(one.difference, one.assetId),
+    one.difference === null ? 'not compared' : amount(one.difference, one.assetId),
     amount(one.booked, one.assetId),
   ]);
   const repaired = report.repaired.map(({ finding, repair }) => [
@@ -212,6 +218,9 @@ function reportText(report: ChainReport): string {
       ['ASSET', 'OPENING', 'IN', 'OUT', 'COST', 'BALANCE', 'DIFFERENCE', 'OUR BOOKS'],
       sums,
       'Nothing ever moved here.',
+    ),
+    ...report.sums.map((one) =>
+      paint('dim', `${assets.get(one.assetId)?.code ?? one.assetId}: ${printable(howCompared(one))}.`),
     ),
     ...(report.comparedLedger ? [] : [paint('dim', 'The last block is too far back for the ledger to be compared.')]),
     ...(repaired.length === 0

@@ -193,7 +193,7 @@ class Matcher {
     const isPassed = scanNext === null || one.blockNumber < scanNext;
     if (cls === 'FUNDING' || (direction === 'in' && (cls === 'DEPOSIT' || cls === 'UNKNOWN_INBOUND'))) {
       if (record === undefined && isPassed)
-        this.#add('unrecorded', one, direction, null, `it is ${cls}; the scan stands at block ${scanNext ?? 'none'}`);
+        this.#add('unrecorded', one, direction, null, `it is ${cls}; ${this.#adviceOf(one)}`);
       else if (cls === 'UNKNOWN_INBOUND') this.#add('unknown_inflow', one, direction, null, `from ${one.from}`);
       else if (record === undefined) this.counted.underWay += 1;
       else this.counted.byRecord += 1;
@@ -219,6 +219,13 @@ class Matcher {
       effect,
       `${effect.subjectType} ${effect.subjectId} was paid in block ${first.blockNumber} (${first.txHash}) and again; ${says}`,
     );
+  }
+
+  /** The scan books it by its own path, or a wallet that was added later was not known then. */
+  #adviceOf({ blockNumber: block }: Movement): string {
+    const { scanNext, chain } = this.scene;
+    if (scanNext === null) return 'the scan has never run: start a worker with the role watcher';
+    return `the scan stands at block ${scanNext}. Let it read the block again: payonce deposits rescan --chain ${chain} --from ${block} --to ${block}`;
   }
 
   gas(): void {

@@ -1,4 +1,5 @@
 /** A report of one wallet: its shape, and how machines read it. Amounts are decimal text in the asset's own places. */
+import type { BlockRef } from '../../flows/deposits/index.ts';
 import { formatUnits } from '../../kernel/money.ts';
 import {
   CHAIN_FINDINGS,
@@ -12,21 +13,51 @@ import type { ChainAsset, RepairFact } from './chain-store.ts';
 /** One asset at one wallet; units. */
 export interface AssetSums {
   readonly assetId: string;
-  readonly opening: bigint;
-  /** `first_movement`: no node tells it, so the range must begin with the wallet's first movement. */
-  readonly openingFrom: 'chain' | 'first_movement';
+  /** `null`: nothing is known of it. */
+  readonly opening: bigint | null;
+  /** `report`: an earlier run was told a balance at `openingTold`. `first_movement`: no node tells it, and nothing was there before
+   *  what the range shows. `untold`: it is only what the closing leaves over, so IN less OUT is compared with nothing. */
+  readonly openingFrom: 'chain' | 'report' | 'first_movement' | 'untold';
+  readonly openingTold: bigint | null;
   readonly came: bigint;
   readonly went: bigint;
   readonly cost: bigint;
-  /** `null`: no node tells. */
+  /** At the last block; `null`: no node tells. */
   readonly closing: bigint | null;
-  /** Closing less opening and movements; 0 where they agree. */
+  /** What the chain told, and of which block: the last one, or its head then, from which what moved since is taken off. */
+  readonly told: { readonly units: bigint; readonly block: BlockRef } | null;
+  /** Closing less opening and movements; 0 where they agree, `null` where they could not be compared. */
   readonly difference: bigint | null;
   /** What the ledger has there now; `null`: not compared, the last block is too far back. */
   readonly booked: bigint | null;
   /** What the ledger has too much (below 0: too little), after all that the range explains. */
   readonly ledgerDifference: bigint | null;
+  /** Nothing was told because the last block is far below the head, and nodes keep no old states. */
+  readonly isTooFar: boolean;
   readonly fault: string;
+  /** The last block. */
+  readonly to: bigint;
+}
+
+/** How IN − OUT − cost was held against the chain, in words; where it was not, that and why. */
+export function howCompared(one: AssetSums): string {
+  if (one.closing === null || one.told === null)
+    return `not compared: no node tells the balance at block ${one.to}${one.isTooFar ? ', which is far below the head' : ''} (${one.fault})`;
+  const told = one.told.block.number;
+  const end =
+    told === one.to
+      ? `the chain told the balance at block ${told}`
+      : `the chain told the balance at its head ${told}, and what moved after block ${one.to} is taken off`;
+  switch (one.openingFrom) {
+    case 'chain':
+      return `${end}; it told the opening too`;
+    case 'report':
+      return `${end}; the opening is what it told an earlier run at block ${one.openingTold ?? '?'}, less what moved until then`;
+    case 'first_movement':
+      return `${end}; no node tells the opening: it is 0 where the range has the wallet's first movement`;
+    case 'untold':
+      return `not compared: ${end}, but no node tells the opening (${one.fault}), so it is what is left over${one.ledgerDifference === null ? '' : '; the ledger was compared with the balance'}`;
+  }
 }
 
 export interface ChainReport {
@@ -130,10 +161,17 @@ export function toChainJson(report: Told): object {
       asset_id: one.assetId,
       opening: amount(one.opening, one.assetId),
       opening_from: one.openingFrom,
+      opening_told_at: one.openingTold?.toString() ?? null,
       in: amount(one.came, one.assetId),
       out: amount(one.went, one.assetId),
       cost: amount(one.cost, one.assetId),
       balance: amount(one.closing, one.assetId),
+      told:
+        one.told === null
+          ? null
+          : { units: one.told.units.toString(), block: one.told.block.number.toString(), hash: one.told.block.hash },
+      compared: one.difference !== null,
+      how: howCompared(one),
       difference: amount(one.difference, one.assetId),
       booked: amount(one.booked, one.assetId),
       ledger_difference: amount(one.ledgerDifference, one.assetId),

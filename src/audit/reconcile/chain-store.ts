@@ -352,6 +352,42 @@ export async function coversAllFound(
   return (await query.query(UNSEEN, [of.chain, of.wallet, of.from, of.to, comparedLedger])).rowCount === 0;
 }
 
+// Of runs over the same blocks the first counts: the earlier a balance was told, the more of the range it proves.
+const TOLD_BEFORE = `select a ->> 'asset_id' as asset_id, (a -> 'told' ->> 'units')::numeric as units, (a -> 'told' ->> 'block')::bigint as block,
+  a -> 'told' ->> 'hash' as hash
+from payonce.chain_reports r
+cross join jsonb_array_elements(r.report -> 'assets') a
+where r.chain = $1
+  and r.wallet = $2
+  and jsonb_typeof(a -> 'told') = 'object'
+  and (a -> 'told' ->> 'block')::bigint >= $3
+  and (a -> 'told' ->> 'block')::bigint < $4
+order by block, r.id`;
+
+/** A balance that an earlier run was told by the chain. */
+export interface ToldBefore {
+  readonly assetId: string;
+  readonly units: bigint;
+  readonly block: bigint;
+  readonly hash: string;
+}
+
+/** From the block before the range on, and before its last; the earliest first. */
+export async function loadToldBefore(
+  query: Query,
+  chain: string,
+  wallet: string,
+  range: { readonly from: bigint; readonly to: { readonly number: bigint } },
+): Promise<ToldBefore[]> {
+  const { rows } = await query.query(TOLD_BEFORE, [chain, wallet, range.from - 1n, range.to.number]);
+  return rows.map((row) => ({
+    assetId: toText(row['asset_id'], 'chain_reports.asset_id'),
+    units: toUnits(row['units'], 'chain_reports.units'),
+    block: toUnits(row['block'], 'chain_reports.block'),
+    hash: toText(row['hash'], 'chain_reports.hash'),
+  }));
+}
+
 const FIRST_BLOCK = `select coalesce(
   (select c.next_block from payonce.chain_checks c where c.chain = $1 and c.wallet = $2),
   (select max(r.to_block) + 1 from payonce.chain_reports r where r.chain = $1 and r.wallet = $2),

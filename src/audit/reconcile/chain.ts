@@ -8,31 +8,20 @@
  * something was found; a clean run over what was found clears it, and so does a repair by two persons (`../repair`).
  * Never: a booking, a settlement, a release; a count subtracted from another; a guess of a balance that no node tells.
  * Beside it: live traffic. Only final blocks are compared, and the ledger as it stood at one moment.
- * Files: chain-read (the port, and blocks), chain-facts, chain-match (pure), chain-report (shapes), chain-store, chain-watch.
+ * Files: chain-read (the port, and blocks), chain-balances (both ends, and how they are known), chain-facts, chain-match (pure),
+ * chain-report (shapes), chain-store, chain-watch.
  */
 import type { Pool } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import type { Log } from '../../kernel/log.ts';
-import type { BlockHeader, Movement, WatchedAssets } from '../../flows/deposits/index.ts';
+import type { WatchedAssets } from '../../flows/deposits/index.ts';
+import { findingsOfSums, keepStanding, readBothEnds, readTail, sumsOf } from './chain-balances.ts';
 import { accountedFor, findUnseen, loadFacts, partOf } from './chain-facts.ts';
 import { inReportOrder, type ChainFinding, matchWallet, type OwnWallet } from './chain-match.ts';
-import {
-  type ChainNode,
-  type Cost,
-  type Holder,
-  openChain,
-  type Progress,
-  type RangeRead,
-  readBalancesSomewhere,
-  readRange,
-  type ReconciledChain,
-} from './chain-read.ts';
-import { type AssetSums, type ChainReport, toChainJson } from './chain-report.ts';
+import { openChain, type Progress, readRange, type ReconciledChain } from './chain-read.ts';
+import { type ChainReport, toChainJson } from './chain-report.ts';
 import * as store from './chain-store.ts';
-
-/** The ledger is compared where the head is not further than this: what was booked after the last block is read and taken off. */
-const TAIL_BLOCKS_MAX = 2_000n;
 
 export interface ChainRequest {
   readonly wallets: readonly string[];
@@ -65,7 +54,9 @@ export async function reconcileChain(
   const balances = await readBothEnds(chain, nodes, range, wallets, assets.list);
   const read = await readRange(chain, nodes, range, watched, request.onProgress);
   const custody = await store.loadCustodyNow(pool, chain.chain, [...watched.wallets]);
-  const tail = await readTail(chain, range.to, watched, opened.head);
+  const tail = await readTail(chain, to, opened.head, (from, first, head) =>
+    readRange(chain, from, { from: first, to: head }, watched),
+  );
   const facts = await loadFacts(pool, chain, [read, ...(tail === null ? [] : [tail])]);
 
   const reports: ChainReport[] = [];
@@ -88,8 +79,18 @@ export async function reconcileChain(
       scanNext: facts.scanNext,
       unseen,
     });
-    const sums = sumsOf(wallet, assets, balances, own.read, accounts, tail === null ? null : booked.byAccount);
-    const all = [...matched.findings, ...sums.flatMap((one) => findingsOfSums(chain.chain, wallet, to.number, one))];
+    const sums = sumsOf({
+      wallet,
+      range,
+      assets: assets.list,
+      balances,
+      read: own.read,
+      tail: own.tail === null || tail === null ? null : { ...own.tail, to: tail.to },
+      toldBefore: await keepStanding(nodes, await store.loadToldBefore(pool, chain.chain, wallet.address, range)),
+      accounts,
+      bookedHere: tail === null ? null : booked.byAccount,
+    });
+    const all = [...matched.findings, ...sums.flatMap((one) => findingsOfSums(chain.chain, wallet, one))];
     const repairs = await store.loadRepairs(pool, [...new Set(all.map((one) => one.key))]);
     const findings = uniqueByKey(all.filter((one) => !repairs.has(one.key)).toSorted(inReportOrder));
     reports.push(
@@ -182,146 +183,6 @@ async function firstBlock(
     });
   const first = least < 1n ? 1n : least;
   return first > to + 1n ? to + 1n : first;
-}
-
-interface Ends {
-  readonly opening: bigint | null;
-  readonly closing: bigint | null;
-  readonly fault: string;
-}
-
-async function readBothEnds(
-  chain: ReconciledChain,
-  nodes: readonly ChainNode[],
-  range: { readonly from: bigint; readonly to: BlockHeader },
-  wallets: readonly OwnWallet[],
-  assets: readonly store.ChainAsset[],
-): Promise<ReadonlyMap<string, Ends>> {
-  const asked = wallets.flatMap(({ address }) =>
-    assets.map((asset) => ({
-      key: `${address} ${asset.id}`,
-      holder: { address, contract: asset.contract === null ? null : chain.canonical(asset.contract) } satisfies Holder,
-    })),
-  );
-  const holders = asked.map((one) => one.holder);
-  // First the end: a chain that tells only balances of its head would soon not tell this one.
-  const closing = await readBalancesSomewhere(nodes, range.to, holders);
-  const before = range.from === range.to.number + 1n ? range.to : await headerOf(nodes, range.from - 1n);
-  const opening = before === null ? null : await readBalancesSomewhere(nodes, before, holders);
-  return new Map(
-    asked.map(({ key }, index): [string, Ends] => {
-      const [first, last] = [opening?.[index], closing[index]];
-      return [
-        key,
-        {
-          opening: first?.ok === true ? first.value : null,
-          closing: last?.ok === true ? last.value : null,
-          fault: last?.ok === false ? last.fault : first?.ok === false ? first.fault : '',
-        },
-      ];
-    }),
-  );
-}
-
-async function headerOf(nodes: readonly ChainNode[], number: bigint): Promise<BlockHeader | null> {
-  for (const node of nodes) {
-    const header = await node.readHeader(number);
-    if (header.ok) return header.value;
-  }
-  return null;
-}
-
-/** What became final after the last block, up to now: it may be booked already. `null`: too far back to compare the ledger. */
-async function readTail(
-  chain: ReconciledChain,
-  to: BlockHeader,
-  watched: { readonly wallets: ReadonlySet<string>; readonly assets: WatchedAssets },
-  headBefore: bigint,
-): Promise<RangeRead | null> {
-  if (headBefore - to.number > TAIL_BLOCKS_MAX) return null;
-  const { nodes, to: head } = await openChain(chain, null);
-  if (head.number < to.number) return { movements: [], costs: [], time: null };
-  return readRange(chain, nodes, { from: to.number + 1n, to: head }, watched);
-}
-
-function sumsOf(
-  wallet: OwnWallet,
-  assets: Assets,
-  balances: ReadonlyMap<string, Ends>,
-  read: { readonly movements: readonly Movement[]; readonly costs: readonly Cost[] },
-  accounts: readonly store.Custody[],
-  bookedHere: ReadonlyMap<bigint, bigint> | null,
-): AssetSums[] {
-  return assets.list.flatMap((asset): AssetSums[] => {
-    const moved = read.movements.filter((one) => one.assetId === asset.id);
-    const total = (list: readonly { amount: bigint }[]): bigint => list.reduce((sum, one) => sum + one.amount, 0n);
-    const came = total(moved.filter((one) => one.to === wallet.address));
-    const went = total(moved.filter((one) => one.from === wallet.address));
-    const cost = asset.contract === null ? read.costs.reduce((sum, one) => sum + one.units, 0n) : 0n;
-    const ends = balances.get(`${wallet.address} ${asset.id}`) ?? { opening: null, closing: null, fault: '' };
-    const account = accounts.find((one) => one.assetId === asset.id);
-    const isIdle = moved.length === 0 && cost === 0n && account === undefined;
-    if (isIdle && (ends.closing ?? 0n) === 0n && (ends.opening ?? 0n) === 0n) return [];
-    // Without a proven opening the range must begin with the wallet's first movement: the end then shows whether it does.
-    const opening = ends.opening ?? 0n;
-    const difference = ends.closing === null ? null : ends.closing - (opening + came - went - cost);
-    // What the ledger has beside the range is what the wallet had before it.
-    const beside =
-      bookedHere === null ? null : (account?.booked ?? 0n) - (bookedHere.get(account?.accountId ?? -1n) ?? 0n);
-    return [
-      {
-        assetId: asset.id,
-        opening,
-        openingFrom: ends.opening === null ? 'first_movement' : 'chain',
-        came,
-        went,
-        cost,
-        closing: ends.closing,
-        difference,
-        booked: bookedHere === null ? null : (account?.booked ?? 0n),
-        ledgerDifference: beside === null || ends.closing === null ? null : beside - opening,
-        fault: ends.fault,
-      },
-    ];
-  });
-}
-
-function findingsOfSums(chain: string, wallet: OwnWallet, to: bigint, sums: AssetSums): ChainFinding[] {
-  const about = {
-    direction: null,
-    partnerId: wallet.partnerId,
-    assetId: sums.assetId,
-    blockNumber: to,
-    txHash: null,
-    position: null,
-    counterparty: null,
-    effect: null,
-  };
-  const found: ChainFinding[] = [];
-  const basis = sums.openingFrom === 'chain' ? '' : `; the opening is not told (${sums.fault}), so it was taken for 0`;
-  if (sums.closing === null || sums.difference === null) {
-    const key = `unproved:${chain}:${wallet.address}:${sums.assetId}:${to}`;
-    const detail = `no node tells the balance at block ${to} (${sums.fault}): ask one that keeps its state`;
-    return [{ ...about, key, kind: 'unproved', amount: 0n, detail }];
-  }
-  if (sums.difference !== 0n)
-    found.push({
-      ...about,
-      key: `balance:${chain}:${wallet.address}:${sums.assetId}:${to}`,
-      kind: 'balance',
-      amount: sums.difference,
-      detail: `the wallet has ${sums.closing} units, and its movements give ${sums.closing - sums.difference}${basis}`,
-    });
-  const ledger = sums.ledgerDifference;
-  if (ledger !== null && ledger !== 0n)
-    found.push({
-      ...about,
-      key: `ledger:${chain}:${wallet.address}:${sums.assetId}:${to}:${ledger}`,
-      kind: 'ledger',
-      amount: ledger,
-      detail: `booked are ${sums.booked ?? 0n} units, on the chain are ${sums.closing}${basis}`,
-    });
-  return found;
 }
 
 async function storeOne(

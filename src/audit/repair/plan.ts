@@ -35,7 +35,7 @@ const ELSEWHERE: Partial<Readonly<Record<ChainFindingKind, string>>> = {
   released_moved: 'its effect is opened again by a look: payonce effect look ID',
   missing: 'two persons unwind the effect in a case of its own, if the chain never shows it',
   mismatch: 'see the effect and the transaction: what moved otherwise is settled or contradicted there',
-  unrecorded: 'let the scan read the block, then compare again',
+  unrecorded: 'let the scan read its block again (payonce deposits rescan), then compare again',
   gas_mismatch: 'see the effect: its cost is booked when it ends',
   balance: 'what moves without a log is not seen here: find it on the chain, then compare the ledger',
   unproved: 'nothing is known to be wrong: ask a node that keeps its state',
@@ -52,7 +52,9 @@ export function planRepair(finding: Found, cls: string | null, detail: Readonly<
   if (finding.kind === 'gas_unbooked') return ofCustody(finding, as, finding.amount, ['gas', 'loss']);
   if (finding.kind === 'ledger') return ofCustody(finding, as, finding.amount, ['treasury', 'loss', 'suspense']);
   if (cls === null)
-    return refused('the scan has no record of it, so custody has not followed: let the scan read the block first');
+    return refused(
+      'the scan has no record of it, so custody has not followed: let the scan read the block first (payonce deposits rescan)',
+    );
   if (cls === 'UNKNOWN_INTERNAL')
     return as === 'own'
       ? { outcome: 'planned', lines: [] }
