@@ -6,7 +6,16 @@
  * A "no" needs its guarantee (design §2's table); a "yes" needs none.
  */
 import { EVIDENCE, type Evidence, type EvidenceKind, type Facts } from './effect.ts';
-import type { Observation } from './rail.ts';
+import type { Capabilities, Observation } from './rail.ts';
+
+/**
+ * Whether finality itself shows that an effect did not happen: a nonce used by another, solid time past an expiration.
+ * On such a rail two persons' word replaces no proof, not even after it: the machine sees then what they would say, and
+ * if its nodes cannot show it, what is missing is a node (design §2).
+ */
+export function provesAbsence({ sequenced, latenessMs }: Pick<Capabilities, 'sequenced' | 'latenessMs'>): boolean {
+  return sequenced || latenessMs === null;
+}
 
 function evidence(kind: EvidenceKind, from: Observation, detail = from.detail): Evidence {
   return {
@@ -55,8 +64,7 @@ export function classify(facts: Facts, observation: Observation): Evidence {
     case 'expired_unincluded':
       return classifyAbsence(facts, observation, 'EXPIRED_UNINCLUDED');
     case 'operator_absent':
-      // A chain decides for itself.
-      return evidence(facts.sequenced ? 'BLOCKED' : 'OPERATOR_ABSENT', observation);
+      return evidence(facts.provesAbsence ? 'BLOCKED' : 'OPERATOR_ABSENT', observation);
     case 'unreadable':
       return evidence('UNREADABLE', observation);
     default:

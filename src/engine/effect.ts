@@ -96,6 +96,8 @@ export interface Facts {
   readonly pastDecide: boolean;
   /** An identity that is a place in a sequence ends only by being mined: never having left is no end of it. */
   readonly sequenced: boolean;
+  /** The rail's finality shows what did not happen, so no word replaces it (`classify.ts`). */
+  readonly provesAbsence: boolean;
   /** Lateness is known and the rail can be asked: a believed no can be completed by the machine. */
   readonly canBelieve: boolean;
   /** A released effect: the object whose failure released it. */

@@ -2,7 +2,7 @@
  * Judging one effect's pass: the facts under its lock, what each answer is worth, and what follows. Pure: it reads rows
  * that were read before and writes nothing; `record.ts` does both.
  */
-import { classify, decide, type Decision } from './classify.ts';
+import { classify, decide, type Decision, provesAbsence } from './classify.ts';
 import type { Evidence, Facts } from './effect.ts';
 import type { SendOutcome, StoredEvidence } from './evidence-store.ts';
 import type { Answer, Observation, Rail } from './rail.ts';
@@ -94,6 +94,7 @@ function toFacts(
     refusedAtOnceCounts: capabilities.refusedAtOnceCounts === true,
     pastDecide: age > capabilities.decideWithinMs,
     sequenced: capabilities.sequenced,
+    provesAbsence: provesAbsence(capabilities),
     canBelieve: capabilities.lookUp && capabilities.latenessMs !== null,
     failedObject:
       stored.find((one) => one.kind === 'PROVIDER_FAILED' && one.id === effect.releasedBy)?.objectId ?? null,

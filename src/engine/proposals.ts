@@ -10,6 +10,7 @@ import type { Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { audit } from './audit-log.ts';
 import { clearAlertsOf } from './cases.ts';
+import { provesAbsence } from './classify.ts';
 import type { EngineDeps } from './deps.ts';
 import { type Operator, requireRole } from './operators.ts';
 import { type EffectRow, lockEffects } from './store.ts';
@@ -183,10 +184,10 @@ function objectionToAbsent(deps: EngineDeps, effect: EffectRow): string | null {
   if (effect.state !== 'SEALED') return `it is ${effect.state}`;
   const rail = deps.rails.get(effect.rail);
   if (rail === undefined) return `the rail ${effect.rail} is not configured here, so it cannot be asked`;
-  const { sequenced, latenessMs, lookUp, decideWithinMs } = rail.capabilities;
+  const { sequenced, lookUp, decideWithinMs } = rail.capabilities;
   if (effect.nonce !== null || sequenced)
     return 'the chain itself can decide: cancel it on chain with the same nonce, and its finality frees the money';
-  if (latenessMs === null)
+  if (provesAbsence(rail.capabilities))
     return 'the chain itself decides: what expired is freed once two witnesses show that no block has it; look after its nodes';
   if (effect.testimonies > 0) return 'inconclusive: testimony says that it moved';
   if (effect.believedEvidence === null || effect.latenessUntil === null) return null;

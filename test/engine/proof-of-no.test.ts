@@ -161,6 +161,7 @@ test('a refusal that was given before the key was looked at says nothing of an e
     refusedAtOnceCounts: true,
     pastDecide: false,
     sequenced: false,
+    provesAbsence: false,
     canBelieve: true,
     failedObject: null,
     believing: null,

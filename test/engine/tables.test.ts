@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import pg from 'pg';
 import { statesPage } from '../../scripts/states-doc.ts';
-import { classify, decide, type Decision } from '../../src/engine/classify.ts';
+import { classify, decide, type Decision, provesAbsence } from '../../src/engine/classify.ts';
 import {
   canGo,
   EDGES,
@@ -18,7 +18,10 @@ import {
   type Facts,
   STATES,
 } from '../../src/engine/effect.ts';
-import type { Observation, ObservationKind } from '../../src/engine/rail.ts';
+import { NOOP_CAPABILITIES } from '../../src/engine/noop.ts';
+import type { Capabilities, Observation, ObservationKind } from '../../src/engine/rail.ts';
+import { CAPABILITIES as EVM } from '../../src/rails/evm/limits.ts';
+import { CAPABILITIES as TRON } from '../../src/rails/tron/limits.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 test('the database has the same edges and the same evidence as the code (inv E5)', async () => {
@@ -149,6 +152,7 @@ const QUIET: Facts = {
   refusedAtOnceCounts: true,
   pastDecide: false,
   sequenced: false,
+  provesAbsence: false,
   canBelieve: true,
   failedObject: null,
   believing: null,
@@ -176,6 +180,7 @@ function* corners(): Generator<Facts> {
     latenessWithinKey: FLAG,
     refusedAtOnceCounts: FLAG,
     sequenced: FLAG,
+    provesAbsence: FLAG,
   });
   for (const { refused, atOnce, ...facts } of all) {
     if (atOnce <= refused && refused <= facts.sends)
@@ -201,7 +206,7 @@ test('classify is total, and each kind of evidence has its conditions (inv E10, 
       );
       if (observation.kind === 'refused') checkRefusal(facts, observation.refusal, found);
       else if (observation.kind === 'operator_absent')
-        assert.equal(found.kind, facts.sequenced ? 'BLOCKED' : 'OPERATOR_ABSENT');
+        assert.equal(found.kind, facts.provesAbsence ? 'BLOCKED' : 'OPERATOR_ABSENT');
       else if (observation.kind in BY_WITNESSES) checkAbsence(facts, observation, found);
       else assert.equal(found.kind, EXPECTED[observation.kind as keyof typeof EXPECTED] ?? 'UNREADABLE');
     }
@@ -253,6 +258,23 @@ const BELIEVED: Evidence = {
   objectId: null,
   detail: '',
 };
+
+test("two persons' word is evidence only where no finality decides: on chains of both kinds it says nothing (case G2, req T11)", () => {
+  const word: Observation = {
+    kind: 'operator_absent',
+    source: 'operators',
+    operator: 'operators',
+    witness: false,
+    objectId: null,
+    detail: 'we looked',
+    cost: null,
+  };
+  const said = (capabilities: Capabilities): EvidenceKind =>
+    classify({ ...QUIET, sequenced: capabilities.sequenced, provesAbsence: provesAbsence(capabilities) }, word).kind;
+  assert.equal(said(EVM), 'BLOCKED');
+  assert.equal(said(TRON), 'BLOCKED', 'what expired is freed by solid time and two witnesses alone');
+  assert.equal(said(NOOP_CAPABILITIES), 'OPERATOR_ABSENT');
+});
 
 test('decide is total: only edges that exist, a yes before any no, and nothing decides nothing (inv E10, E11, case A1)', () => {
   const kinds = Object.keys(EVIDENCE) as EvidenceKind[];
