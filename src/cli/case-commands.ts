@@ -24,6 +24,7 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   long_stay: 'see what is known (effect show) and look again (effect look); it closes by itself when it ends.',
   contradiction:
     'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
+  rail_asks: 'read what the other side shows (`effect show`), agree with it there, then two persons say what happened.',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
   moved_otherwise: 'look at the transaction on the chain; two persons say "settled" if the receiver has the money.',
   signer_quarantined: 'match every foreign transaction of the wallet on the chain, then: wallet release.',

@@ -12,6 +12,7 @@ export const CASE_KINDS = {
   long_stay: 'it is under way for longer than it should be; nothing is known to be wrong',
   contradiction:
     'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
+  rail_asks: 'the rail itself has stopped and waits for people: a dispute, or an end after a payment was claimed',
   books_refused: 'a verdict could not be booked five times in a row',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',

@@ -1,10 +1,13 @@
 /**
+ * What a rail shows that people must see at once, whatever the effect's state.
+ *
  * Doubles: a rail shows two living objects under one identity of ours. It broke the one promise on which asking again rests
  * (a key forgotten before its time, or none, and bytes delivered twice), so the money may have gone twice.
  *
  * A contradiction, the highest case: nothing new is sealed for the partner until two persons close it. Nothing is booked:
  * which of the two left, and whether one comes back, is in the bank's statement. Told whatever the effect's state, since a
  * second object is found by the watch long after the first one settled.
+ * Asks: a rail that stopped and waits for people itself (a dispute, an end after a payment was claimed): no timer ends it.
  */
 import type { Tx } from '../db/pool.ts';
 import { openCase } from './cases.ts';
@@ -15,30 +18,48 @@ import type { EffectRow } from './store.ts';
 
 export async function openDoubles(tx: Tx, deps: EngineDeps, judged: readonly Judged[]): Promise<void> {
   for (const { effect, pass } of judged) {
-    const why = doubleIn(effect, pass);
-    if (why === null) continue;
-    const summary = `${effect.subjectType} ${effect.subjectId} may have been paid twice: ${why}. Compare with the statement`;
-    // What two persons have closed is not opened anew by seeing the same again.
-    const subjectKey = `effect:${effect.id}`;
-    if ((await tx.query(DECIDED, [subjectKey, summary])).rowCount > 0) continue;
-    await openCase(tx, deps.makeId, {
-      kind: 'contradiction',
-      severity: 3,
-      subjectKey,
-      effectId: effect.id,
-      partnerId: effect.partnerId,
-      assetId: effect.asset.id,
-      amount: effect.amount,
-      summary,
-    });
+    const double = doubleIn(effect, pass);
+    if (double !== null)
+      await openOnce(
+        tx,
+        deps,
+        effect,
+        'contradiction',
+        `${effect.subjectType} ${effect.subjectId} may have been paid twice: ${double}. Compare with the statement`,
+      );
+    const asks = pass.found.find(({ observation }) => observation.asksPeople !== undefined)?.observation.asksPeople;
+    if (asks !== undefined)
+      await openOnce(tx, deps, effect, 'rail_asks', `${effect.subjectType} ${effect.subjectId}: ${asks}`);
   }
+}
+
+/** What two persons have closed is not opened anew by seeing the same again. */
+async function openOnce(
+  tx: Tx,
+  deps: EngineDeps,
+  effect: EffectRow,
+  kind: 'contradiction' | 'rail_asks',
+  summary: string,
+): Promise<void> {
+  const subjectKey = `effect:${effect.id}`;
+  if ((await tx.query(DECIDED, [kind, subjectKey, summary])).rowCount > 0) return;
+  await openCase(tx, deps.makeId, {
+    kind,
+    severity: 3,
+    subjectKey,
+    effectId: effect.id,
+    partnerId: effect.partnerId,
+    assetId: effect.asset.id,
+    amount: effect.amount,
+    summary,
+  });
 }
 
 const DECIDED = `select 1
 from payonce.cases
-where kind = 'contradiction'
-  and subject_key = $1
-  and summary = $2
+where kind = $1
+  and subject_key = $2
+  and summary = $3
   and closed_at is not null
 limit 1`;
 

@@ -9,7 +9,7 @@ import { InvariantBroken } from '../kernel/errors.ts';
 import { holdKey } from '../kernel/ids.ts';
 import { post } from '../ledger/post.ts';
 import { intendEffects } from './edges.ts';
-import type { BankPayee, BatchLine, ContractCall } from './rail.ts';
+import type { BankPayee, BatchLine, ContractCall, TradeTerms } from './rail.ts';
 import { callToJson } from './store.ts';
 
 export interface Intent {
@@ -27,6 +27,7 @@ export interface Intent {
   readonly call?: ContractCall;
   readonly payee?: BankPayee;
   readonly lines?: readonly BatchLine[];
+  readonly trade?: TradeTerms;
   /** What is set aside until the effect ends; absent where the partner's money is not concerned (W8). */
   readonly hold?: { readonly accountId: bigint; readonly amount: bigint };
 }
@@ -79,7 +80,7 @@ export async function intend(
         destination: one.destination,
         wallet: one.wallet,
         signer: one.signer,
-        call: callToJson(one.call ?? null, one.payee ?? null, one.lines ?? null),
+        call: callToJson(one),
         holdKey: one.hold === undefined ? null : holdKey(one.subjectType, one.subjectId, 1),
       })),
     );

@@ -87,6 +87,23 @@ export interface BatchLine {
   readonly amount: bigint;
 }
 
+/** A trade at an escrow LP (rails.md §4): `open` one in which we get the effect's amount for fiat that our buyer pays, or
+ *  `cancel` one that was opened. Amounts are decimal text. */
+export interface TradeTerms {
+  readonly act: 'open' | 'cancel';
+  /** Our own name of the trade: the same for opening and for cancelling it. */
+  readonly reference: string;
+  /** ISO 4217. */
+  readonly fiat: string;
+  readonly fiatAmount: string;
+  /** Fiat per whole unit of the asset. */
+  readonly price: string;
+  /** The LP may end an unpaid trade from then on. ISO 8601, UTC. */
+  readonly payBy: string;
+  /** `cancel`: the LP's own id of the trade. */
+  readonly tradeId: string | null;
+}
+
 /** What an effect should do: frozen at intake, the same for every successor. */
 export interface EffectIntent {
   readonly effectId: bigint;
@@ -109,6 +126,8 @@ export interface EffectIntent {
   readonly payee: BankPayee | null;
   /** A batch: who gets how much; `amount` is their sum. */
   readonly lines?: readonly BatchLine[];
+  /** Escrow LPs: what is traded. */
+  readonly trade?: TradeTerms;
 }
 
 export interface PlanContext {
@@ -303,6 +322,8 @@ export interface Observation {
   readonly otherContent?: true;
   /** Batches: each line of the intent, in order. */
   readonly lines?: readonly LineTruth[];
+  /** The rail has stopped and waits for people (a dispute, an end after a payment was claimed): in words, for a case. */
+  readonly asksPeople?: string;
   /** What would help: shown to people, and read by the engine's next step. */
   readonly advice?: 'resend' | 'bump' | 'fund' | 'fill_gap' | 'wait';
 }

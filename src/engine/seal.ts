@@ -254,5 +254,6 @@ export function toIntent(effect: EffectRow): EffectIntent {
     call: effect.call,
     payee: effect.payee,
     ...(effect.lines === null ? {} : { lines: effect.lines }),
+    ...(effect.trade === null ? {} : { trade: effect.trade }),
   };
 }

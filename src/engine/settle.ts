@@ -308,7 +308,7 @@ class EndPlan {
           destination: effect.destination,
           wallet: effect.wallet,
           signer: effect.signer,
-          call: callToJson(effect.call, effect.payee, effect.lines),
+          call: callToJson(effect),
           holdKey: hold === null ? null : holdKey(effect.subjectType, effect.subjectId, effect.seq + 1),
         })),
     );

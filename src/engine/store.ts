@@ -9,7 +9,7 @@
 import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import type { State } from './effect.ts';
-import type { AssetRef, BankPayee, BatchLine, ContractCall, Json, Plan } from './rail.ts';
+import type { AssetRef, BankPayee, BatchLine, ContractCall, Json, Plan, TradeTerms } from './rail.ts';
 
 export interface EffectRow {
   readonly id: bigint;
@@ -29,6 +29,7 @@ export interface EffectRow {
   readonly call: ContractCall | null;
   readonly payee: BankPayee | null;
   readonly lines: readonly BatchLine[] | null;
+  readonly trade: TradeTerms | null;
   readonly holdKey: string | null;
   readonly createdAt: Date;
   readonly leaseToken: bigint;
@@ -96,6 +97,7 @@ export function toEffect(row: Row): EffectRow {
     call: callFromJson(row['call'] as Json),
     payee: payeeFromJson(row['call'] as Json),
     lines: linesFromJson(row['call'] as Json),
+    trade: tradeFromJson(row['call'] as Json),
     holdKey: row['hold_key'] as string | null,
     createdAt: row['created_at'] as Date,
     leaseToken: toUnits(row['lease_token'], 'effects.lease_token'),
@@ -138,16 +140,21 @@ interface CallJson {
   value: string;
   logs: { address: string; topics: (string | null)[]; data?: string; minimumWord?: number; minimum?: string }[];
 }
-/** The one frozen column `call` holds a contract call, a bank's payee or a batch's lines. */
-export function callToJson(
-  call: ContractCall | null,
-  payee: BankPayee | null,
-  lines: readonly BatchLine[] | null,
-): string | null {
-  if (payee !== null) return JSON.stringify({ payee });
-  if (lines !== null)
+/** What an effect should do beyond amount and destination; at most one of them. */
+export interface Terms {
+  readonly call?: ContractCall | null | undefined;
+  readonly payee?: BankPayee | null | undefined;
+  readonly lines?: readonly BatchLine[] | null | undefined;
+  readonly trade?: TradeTerms | null | undefined;
+}
+
+/** The one frozen column `call` holds a contract call, a bank's payee, a batch's lines or a trade's terms. */
+export function callToJson({ call, payee, lines, trade }: Terms): string | null {
+  if (payee != null) return JSON.stringify({ payee });
+  if (trade != null) return JSON.stringify({ trade });
+  if (lines != null)
     return JSON.stringify({ lines: lines.map((line) => ({ ...line, amount: line.amount.toString() })) });
-  if (call === null) return null;
+  if (call == null) return null;
   const json: CallJson = {
     to: call.to,
     data: call.data,
@@ -159,8 +166,15 @@ export function callToJson(
   };
   return JSON.stringify(json);
 }
+
 function payeeFromJson(value: Json): BankPayee | null {
   return value !== null && typeof value === 'object' && 'payee' in value ? (value.payee as unknown as BankPayee) : null;
+}
+
+function tradeFromJson(value: Json): TradeTerms | null {
+  return value !== null && typeof value === 'object' && 'trade' in value
+    ? (value.trade as unknown as TradeTerms)
+    : null;
 }
 
 function linesFromJson(value: Json): readonly BatchLine[] | null {
@@ -170,7 +184,7 @@ function linesFromJson(value: Json): readonly BatchLine[] | null {
 }
 
 function callFromJson(value: Json): ContractCall | null {
-  if (value === null || payeeFromJson(value) !== null || linesFromJson(value) !== null) return null;
+  if (value === null || typeof value !== 'object' || !('data' in value)) return null;
   const json = value as unknown as CallJson;
   return {
     to: json.to,
