@@ -779,6 +779,256 @@ create table payonce.own_move_kinds (
 );
 CREATE TRIGGER own_move_kinds_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.own_move_kinds FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.p2p_deposit_orders (
+  id text not null,
+  partner_id text not null,
+  group_name text not null,
+  asset_id text not null,
+  fiat text not null,
+  external_id text,
+  user_ref text not null,
+  amount numeric(78,0) not null,
+  price numeric(78,0) not null,
+  takes_part boolean not null,
+  leg_min numeric(78,0) not null,
+  fee_bp integer not null,
+  fiat_decimals integer not null,
+  pay_within_ms bigint not null,
+  created_at timestamp with time zone not null default payonce.now(),
+  expires_at timestamp with time zone not null,
+  status text not null default 'PENDING'::text,
+  remaining_amount numeric(78,0) not null,
+  claim_token bigint not null default 0,
+  claimed_at timestamp with time zone,
+  waits_lp boolean not null default false,
+  match_attempt_count integer not null default 0,
+  next_at timestamp with time zone not null default payonce.now(),
+  wait_reason text,
+  matched_at timestamp with time zone,
+  closed_at timestamp with time zone,
+  close_reason text,
+  subject_type text not null default 'deposit_order'::text,
+  constraint p2p_deposit_orders_pkey PRIMARY KEY (id),
+  constraint p2p_deposit_orders_market FOREIGN KEY (group_name, asset_id, fiat) REFERENCES payonce.p2p_markets(group_name, asset_id, fiat),
+  constraint p2p_deposit_orders_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint p2p_deposit_orders_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint p2p_deposit_orders_amount_check CHECK ((amount > (0)::numeric)),
+  constraint p2p_deposit_orders_check CHECK ((expires_at > created_at)),
+  constraint p2p_deposit_orders_claimed CHECK (((status = 'MATCHING'::text) = (claimed_at IS NOT NULL))),
+  constraint p2p_deposit_orders_closed CHECK ((((status = ANY (ARRAY['COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) = (closed_at IS NOT NULL)) AND ((closed_at IS NULL) = (close_reason IS NULL)))),
+  constraint p2p_deposit_orders_complete CHECK (((status <> 'COMPLETED'::text) OR (remaining_amount = (0)::numeric))),
+  constraint p2p_deposit_orders_fee_bp_check CHECK (((fee_bp >= 0) AND (fee_bp <= 10000))),
+  constraint p2p_deposit_orders_leg_min_check CHECK ((leg_min > (0)::numeric)),
+  constraint p2p_deposit_orders_match_attempt_count_check CHECK ((match_attempt_count >= 0)),
+  constraint p2p_deposit_orders_pay_within_ms_check CHECK ((pay_within_ms > 0)),
+  constraint p2p_deposit_orders_price_check CHECK ((price > (0)::numeric)),
+  constraint p2p_deposit_orders_remaining CHECK (((remaining_amount >= (0)::numeric) AND (remaining_amount <= amount))),
+  constraint p2p_deposit_orders_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'MATCHING'::text, 'MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text]))),
+  constraint p2p_deposit_orders_subject_type_check CHECK ((subject_type = 'deposit_order'::text)),
+  constraint p2p_deposit_orders_user_ref_check CHECK (((char_length(user_ref) >= 1) AND (char_length(user_ref) <= 200))),
+  constraint p2p_deposit_orders_waiting CHECK (((NOT waits_lp) OR (status = 'MATCHING'::text)))
+) with (fillfactor=70);
+CREATE INDEX p2p_deposit_orders_claimed ON payonce.p2p_deposit_orders USING btree (claimed_at, id) WHERE (status = 'MATCHING'::text);
+CREATE INDEX p2p_deposit_orders_expiring ON payonce.p2p_deposit_orders USING btree (expires_at, id) WHERE (status = 'PENDING'::text);
+CREATE UNIQUE INDEX p2p_deposit_orders_external ON payonce.p2p_deposit_orders USING btree (partner_id, external_id) WHERE (external_id IS NOT NULL);
+CREATE INDEX p2p_deposit_orders_list ON payonce.p2p_deposit_orders USING btree (partner_id, created_at DESC, id DESC);
+CREATE INDEX p2p_deposit_orders_pending ON payonce.p2p_deposit_orders USING btree (next_at, id) WHERE (status = 'PENDING'::text);
+CREATE INDEX p2p_deposit_orders_status ON payonce.p2p_deposit_orders USING btree (status, created_at);
+CREATE TRIGGER p2p_deposit_orders_frozen BEFORE UPDATE OF partner_id, group_name, asset_id, fiat, amount, price, user_ref, external_id, created_at, takes_part, leg_min, fee_bp ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_deposit_orders_guard BEFORE UPDATE OF status ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('deposit_order', 'status');
+CREATE TRIGGER p2p_deposit_orders_kept BEFORE DELETE ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_deposit_orders_no_truncate BEFORE TRUNCATE ON payonce.p2p_deposit_orders FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.p2p_edges (
+  of text not null,
+  from_state text not null,
+  to_state text not null,
+  constraint p2p_edges_pkey PRIMARY KEY (of, from_state, to_state),
+  constraint p2p_edges_of_check CHECK ((of = ANY (ARRAY['deposit_order'::text, 'withdraw_order'::text, 'leg'::text])))
+);
+CREATE TRIGGER p2p_edges_append_only BEFORE INSERT OR DELETE OR UPDATE OR TRUNCATE ON payonce.p2p_edges FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.p2p_groups (
+  name text not null,
+  constraint p2p_groups_pkey PRIMARY KEY (name),
+  constraint p2p_groups_name_check CHECK ((name ~ '^[a-z0-9_-]{1,40}$'::text))
+);
+
+create table payonce.p2p_legs (
+  id text not null,
+  deposit_order_id text not null,
+  ordinal integer not null,
+  slot integer not null,
+  kind text not null,
+  withdraw_order_id text,
+  rail text,
+  amount numeric(78,0) not null,
+  price numeric(78,0) not null,
+  fiat_amount numeric(78,0) not null,
+  state text not null default 'OPEN'::text,
+  claim_token bigint not null,
+  created_at timestamp with time zone not null default payonce.now(),
+  pay_by timestamp with time zone,
+  paid_marked_at timestamp with time zone,
+  disputed_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  end_reason text,
+  fixes integer not null default 0,
+  constraint p2p_legs_pkey PRIMARY KEY (id),
+  constraint p2p_legs_ordinal UNIQUE (deposit_order_id, ordinal),
+  constraint p2p_legs_deposit_order_id_fkey FOREIGN KEY (deposit_order_id) REFERENCES payonce.p2p_deposit_orders(id),
+  constraint p2p_legs_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint p2p_legs_withdraw_order_id_fkey FOREIGN KEY (withdraw_order_id) REFERENCES payonce.p2p_withdraw_orders(id),
+  constraint p2p_legs_amount_check CHECK ((amount > (0)::numeric)),
+  constraint p2p_legs_ended CHECK (((state = 'OPEN'::text) = (ended_at IS NULL))),
+  constraint p2p_legs_fiat_amount_check CHECK ((fiat_amount > (0)::numeric)),
+  constraint p2p_legs_kind_check CHECK ((kind = ANY (ARRAY['SELLER'::text, 'LP'::text]))),
+  constraint p2p_legs_of CHECK ((((kind = 'SELLER'::text) = (withdraw_order_id IS NOT NULL)) AND ((kind = 'LP'::text) = (rail IS NOT NULL)))),
+  constraint p2p_legs_ordinal_check CHECK ((ordinal >= 1)),
+  constraint p2p_legs_price_check CHECK ((price > (0)::numeric)),
+  constraint p2p_legs_slot_check CHECK (((slot >= 1) AND (slot <= 3))),
+  constraint p2p_legs_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'SETTLED'::text, 'EXPIRED'::text, 'VOID'::text, 'SURPLUS'::text])))
+) with (fillfactor=70);
+CREATE INDEX p2p_legs_due ON payonce.p2p_legs USING btree (pay_by, id) WHERE ((state = 'OPEN'::text) AND (kind = 'SELLER'::text) AND (paid_marked_at IS NULL) AND (disputed_at IS NULL));
+CREATE INDEX p2p_legs_seller ON payonce.p2p_legs USING btree (withdraw_order_id) WHERE (withdraw_order_id IS NOT NULL);
+CREATE UNIQUE INDEX p2p_legs_slot ON payonce.p2p_legs USING btree (deposit_order_id, slot) WHERE (state = ANY (ARRAY['OPEN'::text, 'SETTLED'::text]));
+CREATE TRIGGER p2p_legs_fence BEFORE INSERT ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.p2p_legs_fence();
+CREATE TRIGGER p2p_legs_frozen BEFORE UPDATE OF deposit_order_id, ordinal, kind, withdraw_order_id, rail, amount, price, fiat_amount, claim_token, created_at ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_legs_guard BEFORE UPDATE OF state ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('leg', 'state');
+CREATE TRIGGER p2p_legs_kept BEFORE DELETE ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_legs_no_truncate BEFORE TRUNCATE ON payonce.p2p_legs FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.p2p_markets (
+  group_name text not null,
+  asset_id text not null,
+  fiat text not null,
+  fiat_decimals integer not null,
+  order_min numeric(78,0) not null,
+  order_max numeric(78,0) not null,
+  leg_min numeric(78,0) not null,
+  fee_bp integer not null,
+  pay_within_ms bigint not null,
+  order_for_ms bigint not null,
+  stopped_at timestamp with time zone,
+  constraint p2p_markets_pkey PRIMARY KEY (group_name, asset_id, fiat),
+  constraint p2p_markets_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint p2p_markets_group_name_fkey FOREIGN KEY (group_name) REFERENCES payonce.p2p_groups(name),
+  constraint p2p_markets_check CHECK ((order_max >= order_min)),
+  constraint p2p_markets_check1 CHECK ((leg_min <= order_min)),
+  constraint p2p_markets_fee_bp_check CHECK (((fee_bp >= 0) AND (fee_bp <= 10000))),
+  constraint p2p_markets_fiat_check CHECK ((fiat ~ '^[A-Z]{3}$'::text)),
+  constraint p2p_markets_fiat_decimals_check CHECK (((fiat_decimals >= 0) AND (fiat_decimals <= 4))),
+  constraint p2p_markets_leg_min_check CHECK ((leg_min > (0)::numeric)),
+  constraint p2p_markets_order_for_ms_check CHECK ((order_for_ms > 0)),
+  constraint p2p_markets_order_min_check CHECK ((order_min > (0)::numeric)),
+  constraint p2p_markets_pay_within_ms_check CHECK ((pay_within_ms > 0))
+);
+
+create table payonce.p2p_members (
+  partner_id text not null,
+  group_name text not null,
+  matching_off_at timestamp with time zone,
+  constraint p2p_members_pkey PRIMARY KEY (partner_id),
+  constraint p2p_members_group_name_fkey FOREIGN KEY (group_name) REFERENCES payonce.p2p_groups(name),
+  constraint p2p_members_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id)
+);
+CREATE INDEX p2p_members_group ON payonce.p2p_members USING btree (group_name);
+
+create table payonce.p2p_payments (
+  id text not null,
+  source text not null,
+  external_id text not null,
+  leg_id text,
+  reference text not null,
+  fiat text not null,
+  fiat_amount numeric(78,0) not null,
+  received_at timestamp with time zone not null default payonce.now(),
+  fate text not null,
+  constraint p2p_payments_pkey PRIMARY KEY (id),
+  constraint p2p_payments_once UNIQUE (source, external_id),
+  constraint p2p_payments_leg_id_fkey FOREIGN KEY (leg_id) REFERENCES payonce.p2p_legs(id),
+  constraint p2p_payments_fate_check CHECK ((fate = ANY (ARRAY['part'::text, 'settled'::text, 'over'::text, 'late'::text, 'unmatched'::text]))),
+  constraint p2p_payments_fiat_amount_check CHECK ((fiat_amount > (0)::numeric))
+);
+CREATE INDEX p2p_payments_leg ON payonce.p2p_payments USING btree (leg_id) WHERE (leg_id IS NOT NULL);
+CREATE INDEX p2p_payments_unmatched ON payonce.p2p_payments USING btree (received_at, id) WHERE (fate = ANY (ARRAY['unmatched'::text, 'late'::text, 'over'::text]));
+CREATE TRIGGER p2p_payments_frozen BEFORE UPDATE OF id, source, external_id, fiat, fiat_amount, received_at, reference ON payonce.p2p_payments FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_payments_kept BEFORE DELETE ON payonce.p2p_payments FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_payments_no_truncate BEFORE TRUNCATE ON payonce.p2p_payments FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.p2p_routes (
+  id bigint not null generated always as identity,
+  group_name text not null,
+  asset_id text not null,
+  fiat text not null,
+  partner_id text not null default '*'::text,
+  rail text not null,
+  account text not null,
+  priority integer not null,
+  min numeric(78,0) not null,
+  max numeric(78,0) not null,
+  is_enabled boolean not null default true,
+  constraint p2p_routes_pkey PRIMARY KEY (id),
+  constraint p2p_routes_once UNIQUE (group_name, asset_id, fiat, partner_id, rail),
+  constraint p2p_routes_group_name_asset_id_fiat_fkey FOREIGN KEY (group_name, asset_id, fiat) REFERENCES payonce.p2p_markets(group_name, asset_id, fiat),
+  constraint p2p_routes_rail_fkey FOREIGN KEY (rail) REFERENCES payonce.rails(name),
+  constraint p2p_routes_check CHECK ((max >= min)),
+  constraint p2p_routes_min_check CHECK ((min > (0)::numeric))
+);
+
+create table payonce.p2p_withdraw_orders (
+  id text not null,
+  partner_id text not null,
+  group_name text not null,
+  asset_id text not null,
+  fiat text not null,
+  external_id text,
+  user_ref text not null,
+  amount numeric(78,0) not null,
+  price numeric(78,0) not null,
+  leg_min numeric(78,0) not null,
+  bank_code text not null,
+  account_number text not null,
+  holder_name text not null,
+  created_at timestamp with time zone not null default payonce.now(),
+  expires_at timestamp with time zone not null,
+  status text not null default 'OPEN'::text,
+  reserved numeric(78,0) not null default 0,
+  settled numeric(78,0) not null default 0,
+  given_back numeric(78,0) not null default 0,
+  backs integer not null default 0,
+  closing_as text,
+  closed_at timestamp with time zone,
+  close_reason text,
+  subject_type text not null default 'withdraw_order'::text,
+  constraint p2p_withdraw_orders_pkey PRIMARY KEY (id),
+  constraint p2p_withdraw_orders_market FOREIGN KEY (group_name, asset_id, fiat) REFERENCES payonce.p2p_markets(group_name, asset_id, fiat),
+  constraint p2p_withdraw_orders_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint p2p_withdraw_orders_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint p2p_withdraw_orders_amount_check CHECK ((amount > (0)::numeric)),
+  constraint p2p_withdraw_orders_check CHECK (((status = 'CLOSING'::text) <= (closing_as IS NOT NULL))),
+  constraint p2p_withdraw_orders_check1 CHECK ((expires_at > created_at)),
+  constraint p2p_withdraw_orders_closed CHECK ((((status = ANY (ARRAY['COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) = (closed_at IS NOT NULL)) AND ((closed_at IS NULL) = (close_reason IS NULL)) AND ((closed_at IS NULL) OR ((reserved = (0)::numeric) AND ((settled + given_back) = amount))))),
+  constraint p2p_withdraw_orders_closing_as_check CHECK ((closing_as = ANY (ARRAY['EXPIRED'::text, 'CANCELLED'::text]))),
+  constraint p2p_withdraw_orders_given_back_check CHECK ((given_back >= (0)::numeric)),
+  constraint p2p_withdraw_orders_leg_min_check CHECK ((leg_min > (0)::numeric)),
+  constraint p2p_withdraw_orders_price_check CHECK ((price > (0)::numeric)),
+  constraint p2p_withdraw_orders_remaining CHECK ((((reserved + settled) + given_back) <= amount)),
+  constraint p2p_withdraw_orders_reserved_check CHECK ((reserved >= (0)::numeric)),
+  constraint p2p_withdraw_orders_settled_check CHECK ((settled >= (0)::numeric)),
+  constraint p2p_withdraw_orders_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'CLOSING'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text]))),
+  constraint p2p_withdraw_orders_subject_type_check CHECK ((subject_type = 'withdraw_order'::text)),
+  constraint p2p_withdraw_orders_user_ref_check CHECK (((char_length(user_ref) >= 1) AND (char_length(user_ref) <= 200)))
+) with (fillfactor=70);
+CREATE INDEX p2p_withdraw_orders_expiring ON payonce.p2p_withdraw_orders USING btree (expires_at, id) WHERE (status = 'OPEN'::text);
+CREATE UNIQUE INDEX p2p_withdraw_orders_external ON payonce.p2p_withdraw_orders USING btree (partner_id, external_id) WHERE (external_id IS NOT NULL);
+CREATE INDEX p2p_withdraw_orders_list ON payonce.p2p_withdraw_orders USING btree (partner_id, created_at DESC, id DESC);
+CREATE INDEX p2p_withdraw_orders_open ON payonce.p2p_withdraw_orders USING btree (group_name, asset_id, fiat, price, created_at, id) WHERE ((status = 'OPEN'::text) AND ((((amount - reserved) - settled) - given_back) > (0)::numeric));
+CREATE TRIGGER p2p_withdraw_orders_frozen BEFORE UPDATE OF partner_id, group_name, asset_id, fiat, amount, price, user_ref, external_id, created_at, leg_min, bank_code, account_number ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_withdraw_orders_guard BEFORE UPDATE OF status ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('withdraw_order', 'status');
+CREATE TRIGGER p2p_withdraw_orders_kept BEFORE DELETE ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_withdraw_orders_no_truncate BEFORE TRUNCATE ON payonce.p2p_withdraw_orders FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.partners (
   id text not null,
   name text not null,
@@ -1490,19 +1740,22 @@ UNION ALL
  HAVING sum(r.amount) > COALESCE(min(l.amount), 0::numeric);
 
 create view payonce.broken_e3 as
- SELECT e3_without_own_moves.subject,
-    e3_without_own_moves.detail
-   FROM payonce.e3_without_own_moves
+ SELECT e3_without_p2p.subject,
+    e3_without_p2p.detail
+   FROM payonce.e3_without_p2p
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
-    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' moves and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+    ((((e.state || ' with '::text) || b.booked) || ' credits and '::text) || b.overpaid) || ' OVERPAID'::text AS detail
    FROM payonce.effects e
-     JOIN payonce.own_move_kinds k ON k.subject_type = e.subject_type
-     LEFT JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key = ((k.key_kind || ':'::text) || e.subject_id)) AS booked,
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key ~~ 'P2P_LEG:%'::text) AS booked,
             count(*) FILTER (WHERE p.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
            FROM payonce.postings p
-          WHERE p.effect_id = e.id) b ON true
-  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.amount > 0::numeric AND (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL))::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
+          WHERE p.effect_id = e.id) b
+  WHERE (e.subject_type = ANY (ARRAY['p2p_leg'::text, 'p2p_cancel'::text])) AND
+        CASE e.subject_type
+            WHEN 'p2p_cancel'::text THEN b.booked > 0
+            ELSE (b.booked + b.overpaid) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer
+        END;
 
 create view payonce.broken_e5 as
  SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
@@ -1665,26 +1918,82 @@ UNION ALL
           WHERE h.account_id = e.account_id AND h.key ~~ '%:reopened:%'::text));
 
 create view payonce.broken_l5 as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
+            split_part(p.idem_key, ':'::text, 3) AS part,
+            min(l.asset_id) AS asset_id,
+            count(DISTINCT l.asset_id) AS assets,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'partner:%'::text), 0::numeric) AS partner,
+            min(a.code) FILTER (WHERE a.code ~~ 'partner:%'::text) AS partner_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'p2p:%'::text), 0::numeric) AS aside,
+            min(a.code) FILTER (WHERE a.code ~~ 'p2p:%'::text) AS aside_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'lp:%'::text), 0::numeric) AS lp,
+            min(a.code) FILTER (WHERE a.code ~~ 'lp:%'::text) AS lp_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'fees'::text), 0::numeric) AS fees,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+           FROM payonce.postings p
+             JOIN payonce.ledger_entries l ON l.posting_id = p.id
+             JOIN payonce.accounts a ON a.id = l.account_id
+          WHERE p.idem_key ~ '^P2P_(SELL|BACK|LEG):'::text AND p.idem_key !~ ':FIX:'::text
+          GROUP BY p.id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE n.kind
+                    WHEN 'P2P_LEG'::text THEN
+                    CASE
+                        WHEN g.id IS NULL THEN 'names no leg'::text
+                        WHEN n.assets <> 1 OR n.asset_id <> o.asset_id THEN 'books another asset than '::text || o.asset_id
+                        WHEN n.part = 'CREDIT'::text AND ((n.partner + n.fees) <> g.amount OR n.partner_code <> ('partner:'::text || o.partner_id) OR n.fees <> floor(g.amount * o.fee_bp::numeric / 10000::numeric) OR (n.aside + n.lp) <> (- g.amount) OR g.kind = 'SELLER'::text AND n.aside_code IS DISTINCT FROM ('p2p:'::text || s.partner_id) OR g.kind = 'LP'::text AND n.lp_code IS DISTINCT FROM ('lp:'::text || g.rail)) THEN (('does not credit '::text || g.amount) || ' to '::text) || o.partner_id
+                        WHEN n.part = 'SURPLUS'::text AND (n.lp <> (- g.amount) OR n.suspense <> g.amount OR n.lp_code <> ('lp:'::text || g.rail)) THEN ('does not put '::text || g.amount) || ' into suspense'::text
+                        WHEN NOT (n.part = 'CREDIT'::text OR n.part = 'SURPLUS'::text) THEN 'is of no kind that is known'::text
+                        WHEN (g.kind = 'LP'::text) <> (n.effect_id IS NOT NULL) THEN 'belongs to no trade of its leg'::text
+                        ELSE NULL::text
+                    END
+                    ELSE
+                    CASE
+                        WHEN w.id IS NULL THEN 'names no withdraw order'::text
+                        WHEN n.assets <> 1 OR n.asset_id <> w.asset_id THEN 'books another asset than '::text || w.asset_id
+                        WHEN n.partner_code <> ('partner:'::text || w.partner_id) OR n.aside_code <> ('p2p:'::text || w.partner_id) OR n.partner <> (- n.aside) THEN ('is not between '::text || w.partner_id) || ' and what it set aside'::text
+                        WHEN n.kind = 'P2P_SELL'::text AND n.aside <> w.amount THEN (('sets '::text || n.aside) || ' aside, not '::text) || w.amount
+                        ELSE NULL::text
+                    END
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.p2p_legs g ON n.kind = 'P2P_LEG'::text AND g.id = n.name
+             LEFT JOIN payonce.p2p_deposit_orders o ON o.id = g.deposit_order_id
+             LEFT JOIN payonce.p2p_withdraw_orders s ON s.id = g.withdraw_order_id
+             LEFT JOIN payonce.p2p_withdraw_orders w ON n.kind <> 'P2P_LEG'::text AND w.id = n.name
+        )
  SELECT o.subject,
     o.detail
-   FROM payonce.l5_without_repairs o
-  WHERE o.subject !~~ 'posting REPAIR:_%'::text
+   FROM payonce.l5_without_p2p o
+  WHERE o.subject !~~ 'posting P2P_SELL:_%'::text AND o.subject !~~ 'posting P2P_BACK:_%'::text AND o.subject !~~ 'posting P2P_LEG:_%'::text
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL
+UNION ALL
+ SELECT 'withdraw order '::text || w.id AS subject,
+    ((('has '::text || COALESCE(b.back, 0::numeric)) || ' given back by postings, '::text) || w.given_back) || ' by its row'::text AS detail
+   FROM payonce.p2p_withdraw_orders w
+     LEFT JOIN ( SELECT n.name,
+            sum(n.partner) FILTER (WHERE n.kind = 'P2P_BACK'::text) AS back,
+            count(*) FILTER (WHERE n.kind = 'P2P_SELL'::text) AS sells
+           FROM lines n
+          WHERE n.kind <> 'P2P_LEG'::text
+          GROUP BY n.name) b ON b.name = w.id
+  WHERE COALESCE(b.back, 0::numeric) <> w.given_back OR COALESCE(b.sells, 0::bigint) <> 1
 UNION ALL
  SELECT 'posting '::text || p.idem_key AS subject,
-        CASE
-            WHEN f.id IS NULL THEN 'is no repair of two persons'::text
-            WHEN l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount) THEN (((((('books '::text || l.largest) || ' '::text) || l.asset_id) || ', not '::text) || abs(f.amount)) || ' '::text) || f.asset_id
-            ELSE NULL::text
-        END AS detail
+    'is no correction of two persons'::text AS detail
    FROM payonce.postings p
-     LEFT JOIN payonce.chain_repairs r ON r.posting_id = p.id
-     LEFT JOIN payonce.chain_findings f ON f.id = r.finding_id AND p.idem_key = ('REPAIR:'::text || f.id)
-     CROSS JOIN LATERAL ( SELECT min(e.asset_id) AS asset_id,
-            count(DISTINCT e.asset_id) AS assets,
-            max(abs(e.amount)) AS largest
-           FROM payonce.ledger_entries e
-          WHERE e.posting_id = p.id) l
-  WHERE p.idem_key ~~ 'REPAIR:%'::text AND (f.id IS NULL OR l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount));
+     LEFT JOIN payonce.p2p_legs g ON g.id = split_part(p.idem_key, ':'::text, 2)
+  WHERE p.idem_key ~~ 'P2P\_LEG:%:FIX:%'::text AND (g.id IS NULL OR g.fixes < split_part(p.idem_key, ':'::text, 4)::integer);
 
 create view payonce.broken_l6 as
  SELECT l6_without_batches.subject,
@@ -1742,13 +2051,117 @@ UNION ALL
      LEFT JOIN payonce.ledger_entries b ON b.posting_id = r.id AND b.account_id = l.account_id AND b.asset_id = l.asset_id
   WHERE r.reverses IS NOT NULL AND b.amount IS DISTINCT FROM (- l.amount);
 
+create view payonce.broken_m1 as
+ SELECT 'deposit order '::text || o.id AS subject,
+    ((((o.amount || ' is not '::text) || l.taken) || ' in legs and '::text) || o.remaining_amount) || ' remaining'::text AS detail
+   FROM payonce.p2p_deposit_orders o
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(g.amount), 0::numeric) AS taken
+           FROM payonce.p2p_legs g
+          WHERE g.deposit_order_id = o.id AND (g.state = ANY (ARRAY['OPEN'::text, 'SETTLED'::text]))) l
+  WHERE o.amount <> (l.taken + o.remaining_amount)
+UNION ALL
+ SELECT 'withdraw order '::text || o.id AS subject,
+    (((((('has reserved '::text || o.reserved) || ' and settled '::text) || o.settled) || ', its legs '::text) || l.open) || ' and '::text) || l.settled AS detail
+   FROM payonce.p2p_withdraw_orders o
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(g.amount) FILTER (WHERE g.state = 'OPEN'::text), 0::numeric) AS open,
+            COALESCE(sum(g.amount) FILTER (WHERE g.state = 'SETTLED'::text), 0::numeric) AS settled
+           FROM payonce.p2p_legs g
+          WHERE g.withdraw_order_id = o.id) l
+  WHERE o.reserved <> l.open OR o.settled <> l.settled
+UNION ALL
+ SELECT (('account '::text || COALESCE(a.code, 'p2p:'::text || s.partner_id)) || ' in '::text) || COALESCE(a.asset_id, s.asset_id) AS subject,
+    ((('holds '::text || COALESCE(a.balance, 0::numeric)) || ', sellers have '::text) || COALESCE(s.amount, 0::numeric)) || ' set aside'::text AS detail
+   FROM ( SELECT o.partner_id,
+            o.asset_id,
+            sum(o.amount - o.settled - o.given_back) AS amount
+           FROM payonce.p2p_withdraw_orders o
+          GROUP BY o.partner_id, o.asset_id) s
+     FULL JOIN ( SELECT a_1.code,
+            a_1.asset_id,
+            a_1.balance
+           FROM payonce.accounts a_1
+          WHERE a_1.code ~~ 'p2p:%'::text) a ON a.code = ('p2p:'::text || s.partner_id) AND a.asset_id = s.asset_id
+  WHERE COALESCE(a.balance, 0::numeric) <> COALESCE(s.amount, 0::numeric);
+
+create view payonce.broken_m2 as
+ SELECT 'deposit order '::text || o.id AS subject,
+    ((((((('is '::text || o.status) || ' with '::text) || l.open) || ' open and '::text) || l.settled) || ' settled legs and '::text) || o.remaining_amount) || ' remaining'::text AS detail
+   FROM payonce.p2p_deposit_orders o
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE g.state = 'OPEN'::text) AS open,
+            count(*) FILTER (WHERE g.state = 'SETTLED'::text) AS settled
+           FROM payonce.p2p_legs g
+          WHERE g.deposit_order_id = o.id) l
+  WHERE NOT
+        CASE o.status
+            WHEN 'PENDING'::text THEN o.remaining_amount > 0::numeric
+            WHEN 'MATCHING'::text THEN l.open > 0 OR NOT o.waits_lp
+            WHEN 'MATCHED'::text THEN l.open > 0
+            WHEN 'COMPLETED'::text THEN l.open = 0 AND l.settled > 0 AND o.remaining_amount = 0::numeric
+            WHEN 'PARTIALLY_SETTLED'::text THEN l.open = 0 AND l.settled > 0 AND o.remaining_amount > 0::numeric
+            ELSE l.open = 0 AND l.settled = 0
+        END
+UNION ALL
+ SELECT 'withdraw order '::text || o.id AS subject,
+    (((('is '::text || o.status) || ' with '::text) || o.settled) || ' settled of '::text) || o.amount AS detail
+   FROM payonce.p2p_withdraw_orders o
+  WHERE NOT
+        CASE o.status
+            WHEN 'COMPLETED'::text THEN o.settled = o.amount
+            WHEN 'PARTIALLY_SETTLED'::text THEN o.settled > 0::numeric AND o.settled < o.amount
+            WHEN 'EXPIRED'::text THEN o.settled = 0::numeric
+            WHEN 'CANCELLED'::text THEN o.settled = 0::numeric
+            ELSE true
+        END;
+
+create view payonce.broken_m3 as
+ SELECT 'leg '::text || g.id AS subject,
+    ((((('is '::text || g.state) || ' and has '::text) || p.credits) || ' credits and '::text) || p.surpluses) || ' surpluses'::text AS detail
+   FROM payonce.p2p_legs g
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE p_1.idem_key = (('P2P_LEG:'::text || g.id) || ':CREDIT'::text)) AS credits,
+            count(*) FILTER (WHERE p_1.idem_key = (('P2P_LEG:'::text || g.id) || ':SURPLUS'::text)) AS surpluses
+           FROM payonce.postings p_1
+          WHERE p_1.idem_key = ANY (ARRAY[('P2P_LEG:'::text || g.id) || ':CREDIT'::text, ('P2P_LEG:'::text || g.id) || ':SURPLUS'::text])) p
+  WHERE p.credits <> (g.state = 'SETTLED'::text)::integer OR p.surpluses > (g.state = 'SURPLUS'::text)::integer
+UNION ALL
+ SELECT 'leg '::text || g.id AS subject,
+    ('was made after order '::text || o.id) || ' had closed'::text AS detail
+   FROM payonce.p2p_legs g
+     JOIN payonce.p2p_deposit_orders o ON o.id = g.deposit_order_id
+  WHERE g.created_at > o.closed_at;
+
+create view payonce.broken_m4 as
+ SELECT 'leg '::text || g.id AS subject,
+    ('has '::text || e.live) || ' trades that are not released'::text AS detail
+   FROM payonce.p2p_legs g
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE e_1.state <> 'RELEASED'::text) AS live,
+            count(*) AS made,
+            count(*) FILTER (WHERE e_1.amount <> g.amount OR e_1.rail <> g.rail) AS others,
+            count(*) FILTER (WHERE e_1.state = 'SETTLED'::text) AS settled
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = 'p2p_leg'::text AND e_1.subject_id = g.id) e
+  WHERE g.kind = 'LP'::text AND (e.live > 1 OR e.made < 1 OR e.others > 0 OR g.state = 'OPEN'::text AND e.live = 0 OR (e.settled > 0) <> (g.state = 'SETTLED'::text OR g.state = 'SURPLUS'::text AND (EXISTS ( SELECT 1
+           FROM payonce.postings p
+          WHERE p.idem_key = (('P2P_LEG:'::text || g.id) || ':SURPLUS'::text)))));
+
 create view payonce.broken_n1 as
- SELECT subject,
-    detail
-   FROM payonce.n1_of_partners n
-  WHERE NOT (EXISTS ( SELECT 1
-           FROM payonce.own_move_kinds k
-          WHERE n.subject ~~ (('subject '::text || k.subject_type) || ' %'::text)));
+ SELECT n.subject,
+    n.detail
+   FROM payonce.n1_without_p2p n
+  WHERE n.subject !~~ 'subject p2p\_%'::text
+UNION ALL
+ SELECT 'deposit order '::text || o.id AS subject,
+    ('is '::text || o.status) || ' and no event says so'::text AS detail
+   FROM payonce.p2p_deposit_orders o
+  WHERE (o.status = ANY (ARRAY['MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = 'deposit_order'::text AND v.subject_id = o.id AND v.type = ('deposit_order.'::text || lower(o.status))))
+UNION ALL
+ SELECT 'withdraw order '::text || o.id AS subject,
+    ('is '::text || o.status) || ' and no event says so'::text AS detail
+   FROM payonce.p2p_withdraw_orders o
+  WHERE o.closed_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = 'withdraw_order'::text AND v.subject_id = o.id AND v.type = ('withdraw_order.'::text || lower(o.status))));
 
 create view payonce.broken_n2 as
  SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
@@ -2008,6 +2421,21 @@ UNION ALL
            FROM payonce.transfer_batch_fates f
           WHERE f.batch_id = l.batch_id AND f.line = l.line));
 
+create view payonce.e3_without_p2p as
+ SELECT e3_without_own_moves.subject,
+    e3_without_own_moves.detail
+   FROM payonce.e3_without_own_moves
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || COALESCE(b.booked, 0::bigint)) || ' moves and '::text) || COALESCE(b.overpaid, 0::bigint)) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     JOIN payonce.own_move_kinds k ON k.subject_type = e.subject_type
+     LEFT JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key = ((k.key_kind || ':'::text) || e.subject_id)) AS booked,
+            count(*) FILTER (WHERE p.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings p
+          WHERE p.effect_id = e.id) b ON true
+  WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.amount > 0::numeric AND (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL))::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
+
 create view payonce.effect_holds as
  SELECT id AS effect_id,
     state,
@@ -2225,6 +2653,28 @@ UNION ALL
   WHERE f.seq = 2 AND NOT (EXISTS ( SELECT 1
            FROM payonce.postings p
           WHERE p.idem_key = ((('TRB_LINE:'::text || f.batch_id) || ':'::text) || f.line)));
+
+create view payonce.l5_without_p2p as
+ SELECT o.subject,
+    o.detail
+   FROM payonce.l5_without_repairs o
+  WHERE o.subject !~~ 'posting REPAIR:_%'::text
+UNION ALL
+ SELECT 'posting '::text || p.idem_key AS subject,
+        CASE
+            WHEN f.id IS NULL THEN 'is no repair of two persons'::text
+            WHEN l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount) THEN (((((('books '::text || l.largest) || ' '::text) || l.asset_id) || ', not '::text) || abs(f.amount)) || ' '::text) || f.asset_id
+            ELSE NULL::text
+        END AS detail
+   FROM payonce.postings p
+     LEFT JOIN payonce.chain_repairs r ON r.posting_id = p.id
+     LEFT JOIN payonce.chain_findings f ON f.id = r.finding_id AND p.idem_key = ('REPAIR:'::text || f.id)
+     CROSS JOIN LATERAL ( SELECT min(e.asset_id) AS asset_id,
+            count(DISTINCT e.asset_id) AS assets,
+            max(abs(e.amount)) AS largest
+           FROM payonce.ledger_entries e
+          WHERE e.posting_id = p.id) l
+  WHERE p.idem_key ~~ 'REPAIR:%'::text AND (f.id IS NULL OR l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount));
 
 create view payonce.l5_without_repairs as
  SELECT o.subject,
@@ -2473,6 +2923,14 @@ UNION ALL
   WHERE e.subject_type = 'transfer'::text AND NOT (EXISTS ( SELECT 1
            FROM payonce.events v
           WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND v.type = 'transfer.returned'::text));
+
+create view payonce.n1_without_p2p as
+ SELECT subject,
+    detail
+   FROM payonce.n1_of_partners n
+  WHERE NOT (EXISTS ( SELECT 1
+           FROM payonce.own_move_kinds k
+          WHERE n.subject ~~ (('subject '::text || k.subject_type) || ' %'::text)));
 
 create view payonce.statements_counted as
  SELECT id,
@@ -3376,6 +3834,36 @@ AS $function$
          else payonce.shifted_now(current_setting('payonce.clock_shift_ms', true)) end
 $function$;
 
+CREATE OR REPLACE FUNCTION payonce.p2p_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was text := to_jsonb(old) ->> tg_argv[1];
+  is_now text := to_jsonb(new) ->> tg_argv[1];
+begin
+  if was = is_now or exists (
+    select 1 from payonce.p2p_edges e where e.of = tg_argv[0] and e.from_state = was and e.to_state = is_now) then
+    return new;
+  end if;
+  raise exception '% % cannot go from % to %', tg_argv[0], old.id, was, is_now using errcode = 'P0P01', constraint = 'p2p_edges';
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.p2p_legs_fence()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform 1 from payonce.p2p_deposit_orders o
+  where o.id = new.deposit_order_id and o.status = 'MATCHING' and o.claim_token = new.claim_token and not o.waits_lp
+  for key share;
+  if not found then
+    raise exception 'order % is not claimed under token %', new.deposit_order_id, new.claim_token
+      using errcode = 'P0P02', constraint = 'p2p_legs_fence';
+  end if;
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.payee_key(bank_code text, account_number text)
  RETURNS text
  LANGUAGE sql
@@ -3969,6 +4457,8 @@ grant execute on function payonce.holds_guard() to public;
 grant execute on function payonce.ledger_entries_whole() to public;
 grant execute on function payonce.line_may_be_paid(text,integer) to public;
 grant execute on function payonce.now() to public;
+grant execute on function payonce.p2p_guard() to public;
+grant execute on function payonce.p2p_legs_fence() to public;
 grant execute on function payonce.payee_key(text,text) to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
 grant execute on function payonce.proposals_guard() to public;

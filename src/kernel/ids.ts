@@ -28,6 +28,11 @@
  *   RETURN:{return}               money that came back after success
  *   ADJUST:{proposal}             a correction by two persons
  *   REPAIR:{finding}              what comparing a chain with our books found, booked by two persons
+ *   P2P_SELL:{withdrawOrder}      a seller's amount set aside: partner → p2p:{partner}
+ *   P2P_BACK:{withdrawOrder}:{n}  what no leg took, back to the partner
+ *   P2P_LEG:{leg}:CREDIT          a leg was paid: from what the seller set aside, or the LP, to the buyer's partner, less the fee
+ *   P2P_LEG:{leg}:SURPLUS         an LP released a trade whose order needed it no more: LP → suspense
+ *   P2P_LEG:{leg}:FIX:{n}         a correction of a leg by two persons, one by one (W4)
  *   MIGRATED:{oldId}              imported rows (W16)
  */
 import { createHash } from 'node:crypto';
@@ -43,6 +48,10 @@ export type IdPrefix =
   | 'col'
   | 'top'
   | 'nrg'
+  | 'pdo'
+  | 'pwo'
+  | 'leg'
+  | 'ppy'
   | 'ret'
   | 'dep'
   | 'evt'
@@ -136,6 +145,11 @@ export const postingKey = {
   returned: (returnId: string) => `RETURN:${returnId}`,
   adjust: (proposalId: string) => `ADJUST:${proposalId}`,
   repair: (findingId: string) => `REPAIR:${findingId}`,
+  p2pSell: (orderId: string) => `P2P_SELL:${orderId}`,
+  p2pBack: (orderId: string, n: number) => `P2P_BACK:${orderId}:${n}`,
+  p2pCredit: (legId: string) => `P2P_LEG:${legId}:CREDIT`,
+  p2pSurplus: (legId: string) => `P2P_LEG:${legId}:SURPLUS`,
+  p2pFix: (legId: string, n: number) => `P2P_LEG:${legId}:FIX:${n}`,
   migrated: (oldId: string) => `MIGRATED:${oldId}`,
 } as const;
 

@@ -3,6 +3,8 @@
  * is remembered in process (`makeChart`).
  *
  *   partner:{id}            what we owe the partner, floor 0
+ *   p2p:{id}                what the partner's sellers have set aside for their orders, floor 0
+ *   lp:{rail}               what a liquidity provider released to us (negative), until it arrives in a wallet
  *   fees                    what we earned, floor 0 is not set: a refund may come before the next fee
  *   custody:{chain}:{addr}  what a wallet or address of ours holds (negative = we have it)
  *   gas                     what the chains burned
@@ -27,6 +29,8 @@ export const accountName = {
     partnerId,
     floor: 0n,
   }),
+  setAside: (partnerId: string, assetId: string): AccountName => ({ code: `p2p:${partnerId}`, assetId, floor: 0n }),
+  lp: (rail: string, assetId: string): AccountName => ({ code: `lp:${rail}`, assetId }),
   custody: (chain: string, address: string, assetId: string): AccountName => ({
     code: `custody:${chain}:${address}`,
     assetId,

@@ -70,7 +70,7 @@ test('good books are clean, with an effect in every state', async () => {
   await assertBooksClean(query);
 });
 
-test('every invariant has its view and its breach (inv L1-L8, E3, E5, E6, E8-E11, E13, E15-E17, I1, N1, N2, V2)', async () => {
+test('every invariant has its view and its breach (inv L1-L8, E3, E5, E6, E8-E11, E13, E15-E17, I1, M1-M4, N1, N2, V2)', async () => {
   const { rows } = await client.query<{ name: string }>(
     "select upper(substr(relname, 8)) as name from pg_class where relnamespace = 'payonce'::regnamespace and relkind = 'v' and relname like 'broken\\_%'",
   );
@@ -93,7 +93,7 @@ test('the posting keys that L5 knows are those of the one table of keys (inv L5)
     ...[...list.matchAll(/'([A-Z_]+)'/g)].map(([, kind]) => kind),
     ...ofBatches.split('|').map((kind) => `TRB_${kind}`),
     ...own.rows.map((row) => row.key_kind),
-    ...[...sql.matchAll(/'posting ([A-Z_]+):_%'/g)].map(([, kind]) => kind),
+    ...[...sql.matchAll(/'posting ([A-Z0-9_]+):_%'/g)].map(([, kind]) => kind),
   ];
   const made = Object.values(postingKey).map((make) => {
     const key = (make as (...parts: unknown[]) => string)('1', '2');
@@ -106,6 +106,17 @@ const EVIDENCE =
   'insert into payonce.effect_evidence (id, effect_id, kind, rank, source, operator, detail, send_number, lease_token, at) overriding system value select';
 const TRANSFER = `insert into payonce.chain_transfers (chain, tx_hash, position, block_number, block_hash, asset_id, from_address, to_address, amount, class, class_reason, final_at)
   values ('noop', '0xt', 0, 1, '0xb', 'noop/token', 'a', 'b', 5,`;
+
+/** A buyer's order with a leg of a provider; nothing of it is in the ledger. */
+const ORDERS = (status: string, remaining: number): string =>
+  `insert into payonce.p2p_deposit_orders (id, partner_id, group_name, asset_id, fiat, user_ref, amount, price, takes_part, leg_min, fee_bp, fiat_decimals,
+     pay_within_ms, expires_at, status, remaining_amount, claimed_at, closed_at, close_reason)
+   select 'pdo_1', 'par_1', 'g', 'noop/token', 'KRW', 'u', 10, 1, true, 1, 0, 0, 1, payonce.now() + interval '1 h', '${status}', ${remaining},
+     case when '${status}' = 'MATCHING' then now() end,
+     case when '${status}' in ('COMPLETED', 'EXPIRED') then '2020-01-01'::timestamptz end, case when '${status}' in ('COMPLETED', 'EXPIRED') then 'x' end;`;
+const LEG = (state: string): string =>
+  `insert into payonce.p2p_legs (id, deposit_order_id, ordinal, slot, kind, rail, amount, price, fiat_amount, state, claim_token, ended_at)
+   select 'leg_1', 'pdo_1', 1, 1, 'LP', 'noop', 6, 1, 1, '${state}', 1, case when '${state}' <> 'OPEN' then now() end;`;
 
 /** What is done to the books, and what must be said of it. */
 const BREACHES: Record<InvariantName, [sql: string, said: RegExp][]> = {
@@ -228,6 +239,24 @@ const BREACHES: Record<InvariantName, [sql: string, said: RegExp][]> = {
     [`${TRANSFER} 'UNKNOWN_INBOUND', '', now())`, /UNKNOWN_INBOUND with 0 postings/],
     [`${TRANSFER} 'SWEEP?', '', null)`, /has class SWEEP/],
   ],
+  M1: [
+    [ORDERS('PENDING', 9), /10 is not 0 in legs and 9 remaining/],
+    [`${ORDERS('MATCHED', 10)}${LEG('OPEN')}`, /10 is not 6 in legs and 10 remaining/],
+    [
+      `insert into payonce.p2p_withdraw_orders (id, partner_id, group_name, asset_id, fiat, user_ref, amount, price, leg_min, bank_code, account_number, holder_name, expires_at, reserved)
+       select 'pwo_1', 'par_1', 'g', 'noop/token', 'KRW', 'u', 10, 1, 1, 'b', 'n', 'h', payonce.now() + interval '1 h', 2`,
+      /has reserved 2 and settled 0, its legs 0 and 0|sellers have 10 set aside/,
+    ],
+  ],
+  M2: [
+    [ORDERS('MATCHED', 10), /is MATCHED with 0 open/],
+    [`${ORDERS('EXPIRED', 4)}${LEG('SETTLED')}`, /is EXPIRED with 0 open and 1 settled/],
+  ],
+  M3: [
+    [`${ORDERS('MATCHED', 4)}${LEG('SETTLED')}`, /is SETTLED and has 0 credits/],
+    [`${ORDERS('EXPIRED', 10)}${LEG('VOID')}`, /was made after order pdo_1 had closed/],
+  ],
+  M4: [[`${ORDERS('MATCHED', 4)}${LEG('OPEN')}`, /has 0 trades that are not released/]],
   N1: [
     ["delete from payonce.events where type = 'withdrawal.confirmed'", /settled and no event says so/],
     ["delete from payonce.events where type = 'withdrawal.failed'", /ended as failed and no event/],

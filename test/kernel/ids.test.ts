@@ -78,6 +78,11 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     returned: postingKey.returned(id),
     adjust: postingKey.adjust(id),
     repair: postingKey.repair(number.toString()),
+    p2pSell: postingKey.p2pSell(id),
+    p2pBack: postingKey.p2pBack(id, 1_000_000),
+    p2pCredit: postingKey.p2pCredit(id),
+    p2pSurplus: postingKey.p2pSurplus(id),
+    p2pFix: postingKey.p2pFix(id, 1_000_000),
     migrated: postingKey.migrated(id),
   };
   const keys = Object.values(longest);
