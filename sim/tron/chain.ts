@@ -2,7 +2,7 @@
  * The one chain behind all nodes: blocks, what is solid, what is rolled back.
  *
  * Promises: a block holds only what passed the checks at its own slot; a fork takes blocks off the head and never a solid
- * one; every inclusion that ever was is remembered, with when it was rolled back.
+ * one, unless that very fault is asked for; every inclusion that ever was is remembered, with when it was rolled back.
  */
 import { createHash } from 'node:crypto';
 import { type Address, sha256 } from './address.ts';
@@ -58,7 +58,8 @@ export type Chain = {
     timeMs: number,
     candidates: readonly Candidate[],
   ): { readonly block: Block; readonly refused: TronTransaction[] };
-  readonly rollBack: (depth: number) => TronTransaction[];
+  /** `beyondSolid`: what must never happen, for those who must notice it. */
+  readonly rollBack: (depth: number, beyondSolid?: boolean) => TronTransaction[];
   /** The solid block stays where it is until this is taken back: witnesses that no longer agree. */
   readonly stall: (yes: boolean) => void;
 };
@@ -165,9 +166,9 @@ export function makeChain(parts: ChainParts): Chain {
       }
       return { block: append(timeMs, included, layer), refused };
     },
-    rollBack(depth) {
+    rollBack(depth, beyondSolid = false) {
       const to = head().number - depth;
-      if (depth < 1 || to < solid()) {
+      if (depth < 1 || to <= firstNumber || (!beyondSolid && to < solid())) {
         throw new RangeError(`a fork of ${depth} would take back solid block ${solid()}: the head is ${head().number}`);
       }
       forks += 1;

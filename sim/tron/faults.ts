@@ -53,6 +53,8 @@ export type TronFault =
   | { readonly kind: 'blind' }
   /** This read is answered by a machine that is so far behind. */
   | { readonly kind: 'lag'; readonly blocks: number }
+  /** Blocks are shown under other ids: this node follows another chain from the first block on. */
+  | { readonly kind: 'other_branch' }
   /** A full page of events without the cursor to the next (case G4). */
   | { readonly kind: 'no_fingerprint' }
   /** A page without rows, and a cursor (case H13). */

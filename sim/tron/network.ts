@@ -21,6 +21,8 @@ export type ForkOptions = {
   readonly comesBack?: boolean;
   /** These do not come back. */
   readonly lost?: readonly string[];
+  /** Solid blocks are left too: broken finality. */
+  readonly beyondSolid?: boolean;
 };
 
 export type Network = {
@@ -111,7 +113,7 @@ export function makeNetwork({ chain, clock, plan }: NetworkParts): Network {
   const fork = (depth: number, options: ForkOptions = {}): void => {
     const top = chain.head().number;
     const slots = Array.from({ length: depth }, (_, place) => chain.block(top - depth + 1 + place)?.timeMs ?? 0);
-    const popped = chain.rollBack(depth);
+    const popped = chain.rollBack(depth, options.beyondSolid);
     // The other branch had its own witnesses in the same slots, and nothing of ours.
     for (const slotMs of slots) chain.produce(slotMs, []);
     lookThrough();

@@ -104,7 +104,7 @@ export type Tron = {
   after(ms: number, task: () => void): void;
   /** Until the head is solid that is the head now. */
   solidify(): void;
-  /** The newest blocks are left for other ones; not beyond the solid one. */
+  /** The newest blocks are left for other ones; not beyond the solid one, unless the options ask for that. */
   fork(depth: number, options?: ForkOptions): void;
   skipSlots(count: number): void;
   /** The solid block stays where it is. */

@@ -141,7 +141,7 @@ test('two nodes that show different hashes of a final block stop credits until t
   const scanner = scene.scanner();
   assert.deepEqual([(await scanner.runOnce()).outcome, (await scanner.runOnce()).outcome], ['halted', 'halted']);
   assert.deepEqual(await statesAt(address), []);
-  assert.deepEqual(await openAlerts(), ['deposit_scan_halted']);
+  assert.deepEqual(await openAlerts(), ['deposit_scan_halted', 'seals_stopped']);
   const [cursor] = await scene.rows<{ halted_reason: string }>('select halted_reason from payonce.scan_cursors');
   assert.match(cursor?.halted_reason ?? '', /^nodes_disagree: /);
 

@@ -4,11 +4,12 @@
  * A run looks for the highest block that enough operators call final, reads on from the cursor (with an overlap) batch by
  * batch, and books each batch in one transaction with the cursor's step. Each batch's last hash is compared with every
  * node that has it as final: another hash anywhere stops credits until they agree (case F5). A final block that differs
- * from the one read earlier stops them until a person lets the scan go on. Any number of scanners may run; the cursor's
+ * from the one read earlier stops them until a person lets the scan go on. Either stops the rail's new seals too. Any number of scanners may run; the cursor's
  * row decides which of two books a batch, and the transfers' own rows would if it did not (W11).
  */
 import type { Tx } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
+import { goOnAfterDisagreement, stopOnBrokenFinality, stopWhileNodesDisagree } from '../../engine/chain-doubt.ts';
 import { assert } from '../../kernel/errors.ts';
 import { agreedHeight, askAgreement, type Final, readFinals } from './agreement.ts';
 import { type Block, type BlockHeader, type BlockSource, readRun } from './block-source.ts';
@@ -42,7 +43,8 @@ export interface ScanResult extends Booked {
 
 export interface Scanner {
   runOnce(): Promise<ScanResult>;
-  /** Reads booked blocks again: what was left out then is booked now, nothing twice. */
+  /** Reads booked blocks again, up to the cursor: what was left out then is booked now, nothing twice. `idle`: none of them is
+   *  booked yet. `next`: the first block that was not read again. */
   rescan(from: bigint, to: bigint): Promise<ScanResult>;
 }
 
@@ -115,7 +117,11 @@ export function makeScanner(deps: ScannerDeps): Scanner {
       const finals = await readFinals(deps.nodes);
       const target = agreedHeight(finals, agreeing);
       const cursor = await cursors.loadCursor(deps.pool, deps.chain);
-      if (target === null || cursor === null) return stopped('waiting', null, tooFew(finals, deps, agreeing));
+      if (target === null) return stopped('waiting', null, tooFew(finals, deps, agreeing));
+      if (cursor === null) return stopped('waiting', null, 'it was never scanned: nothing was left out');
+      if (cursor.halted === 'finality_broken')
+        return stopped('halted', cursor.next, 'finality was broken: a person lets the scan go on first');
+      if (from >= cursor.next) return stopped('idle', cursor.next, `the scan itself comes to block ${from} next`);
       return bookUpTo(finals, from, least(least(to, target), cursor.next - 1n), false);
     },
   };
@@ -162,6 +168,8 @@ async function bookBatch(deps: ScannerDeps, agreeing: number, finals: readonly F
       cursor.halted !== 'finality_broken' &&
       (fresh ? cursor.next === from : cursor.next > end.number);
     if (!ours) return { step: 'lost', why: 'another scanner was there' };
+    // Before anything is booked: rails come before wallets in the order of locks.
+    if (fresh && cursor.halted === 'nodes_disagree') await goOnAfterDisagreement(tx, deps);
     await cursors.writeBlocks(tx, deps.chain, blocks);
     const booked = await bookFinal(tx, deps, found);
     await tellOfOffChain(tx, deps, await loadOffChain(tx, deps.chain, start, end.number));
@@ -207,7 +215,13 @@ function firstChanged(blocks: readonly Block[], known: readonly BlockHeader[]): 
 async function halt(deps: ScannerDeps, kind: cursors.HaltKind, why: string): Promise<Stop> {
   await deps.pool.tx('stop credits', async (tx) => {
     if (!(await cursors.haltCursor(tx, deps.chain, kind, why))) return;
-    await (kind === 'finality_broken' ? tellOfBrokenFinality : tellOfDisagreement)(tx, deps, why);
+    if (kind === 'finality_broken') {
+      await stopOnBrokenFinality(tx, deps.rail, why, deps.log);
+      await tellOfBrokenFinality(tx, deps, why);
+    } else {
+      await stopWhileNodesDisagree(tx, deps, { rail: deps.rail, chain: deps.chain, why });
+      await tellOfDisagreement(tx, deps, why);
+    }
   });
   return { step: 'halted', why };
 }
@@ -225,7 +239,9 @@ async function agreeAgain(
     if (agreement.verdict !== 'agreed')
       return { step: agreement.verdict === 'disagree' ? 'halted' : 'waiting', why: agreement.why };
   }
-  await deps.pool.tx('the nodes agree again', (tx) => cursors.advanceCursor(tx, deps.chain, next, next));
+  await deps.pool.tx('the nodes agree again', async (tx) => {
+    if (await cursors.advanceCursor(tx, deps.chain, next, next)) await goOnAfterDisagreement(tx, deps);
+  });
   return null;
 }
 
