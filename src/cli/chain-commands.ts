@@ -151,7 +151,7 @@ gas       what a foreign transaction cost        own       between two wallets o
   );
 }
 
-function pickChain(chains: readonly ReconciledChain[], name: string | undefined): ReconciledChain {
+export function pickChain(chains: readonly ReconciledChain[], name: string | undefined): ReconciledChain {
   const listed = chains.map((one) => one.chain).join(', ') || 'none; set PAYONCE_CONFIG';
   const [first, ...others] = name === undefined ? chains : chains.filter((one) => one.chain === name);
   if (first === undefined)
@@ -238,7 +238,7 @@ function gathered(text: string, before: readonly string[]): string[] {
   return [...before, text];
 }
 
-function readBlock(text: string): bigint {
+export function readBlock(text: string): bigint {
   if (!/^(?:0|[1-9][0-9]{0,17})$/.test(text)) throw new InvalidArgumentError('Give the number of a block.');
   return BigInt(text);
 }

@@ -3,6 +3,7 @@ import type { DoctorReport } from '../audit/doctor.ts';
 import type { ReconciledChain } from '../audit/reconcile/chain-read.ts';
 import type { Pool, Tx } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import type { ScanResult } from '../flows/deposits/index.ts';
 import type { MakeId } from '../kernel/ids.ts';
 import type { Chance } from '../kernel/ports.ts';
 
@@ -22,6 +23,8 @@ export interface Wired extends Database {
   readonly engine: EngineDeps;
   /** The chains that are configured here, to be read. */
   readonly chains: readonly ReconciledChain[];
+  /** Reads blocks that the scan has booked again, by its own path; nothing is booked twice. */
+  readonly rescan: (chain: string, from: bigint, to: bigint) => Promise<ScanResult>;
 }
 
 /** One setting as it stands, without what is secret. */

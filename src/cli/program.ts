@@ -16,6 +16,7 @@ import { addChainCommands } from './chain-commands.ts';
 import { addCheckCommands } from './check-commands.ts';
 import { addCollectCommands } from './collect-commands.ts';
 import { addControlCommands } from './control-commands.ts';
+import { addDepositCommands } from './deposit-commands.ts';
 import type { CliDeps } from './deps.ts';
 import { addEffectCommands } from './effect-commands.ts';
 import { tellFault } from './faults.ts';
@@ -64,6 +65,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addRealizeCommands(program, bind, deps);
   addCheckCommands(program, bind, deps);
   addChainCommands(program, addStatementCommands(program, bind, deps), bind, deps);
+  addDepositCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);
   program.addHelpText(
     'after',

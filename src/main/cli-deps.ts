@@ -109,6 +109,12 @@ async function withEngine<T>(work: (wired: Wired) => Promise<T>): Promise<T> {
         ...databaseOf(config, app.pool, app.ports),
         engine: app.engine,
         chains: reconciledChains(app),
+        rescan: async (chain, from, to) => {
+          const found = app.chains.find((one) => one.chain === chain);
+          if (found === undefined)
+            throw new PayonceError('PO_NOT_FOUND', { detail: `There is no chain ${chain} here` });
+          return found.scanner.rescan(from, to);
+        },
       });
     } finally {
       await app.close();

@@ -15,6 +15,7 @@ import { addOperator, firstAdmin, payonceOn } from './cli-scene.ts';
 let folder = '';
 let one: ChainScene;
 let run: ReturnType<typeof payonceOn>;
+let admin = '';
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'payonce-chain-'));
   one = await startChainScene('cli_chain');
@@ -88,7 +89,7 @@ test('a clean range ends with 0; a double by hand with 1, as table, JSON and CSV
   );
   assert.match((await run(['alerts'])).stdout, /chain_reconcile/);
 
-  const admin = await firstAdmin(run);
+  admin = await firstAdmin(run);
   const approver = await addOperator(run, admin, 'Bea', 'approver');
   const list = (await run(['repair', 'list', '--json'])).json<{ findings: { id: string; kind: string }[] }>();
   assert.deepEqual([...new Set(list.findings.map((finding) => finding.kind))].sort(), ['double', 'gas_unbooked']);
@@ -129,3 +130,41 @@ test('a wallet that is not ours, a block that is no number and a chain that is n
   assert.equal((await run(['reconcile', 'chain', '--wallet', one.masterAddress, '--chain', 'eip155:1'])).code, 3);
   assert.equal((await run(['reconcile', 'chain'])).code, 2);
 });
+
+test('a movement that the scan left out is booked by reading its block again, once, by an operator (req R11, W11)', async () => {
+  const late = `0x${'1a7e'.repeat(10)}`;
+  const hash = await one.byHand(one.payer, late, 4n * E18);
+  await one.scan();
+  await one.own('DEPOSIT', 'par_b', late);
+  const found = await run(['reconcile', 'chain', '--wallet', late, '--from', one.firstBlock.toString(), '--json']);
+  assert.equal(found.code, 1, found.stderr);
+  const [finding] =
+    found.json<{ reports: { findings: { kind: string; detail: string; tx_hash: string }[] }[] }>().reports[0]
+      ?.findings ?? [];
+  assert.deepEqual([finding?.kind, finding?.tx_hash], ['unrecorded', hash]);
+  const advice = /payonce (deposits rescan --chain \S+ --from (\d+) --to \d+)$/.exec(finding?.detail ?? '');
+  const [, words = '', block = ''] = advice ?? [];
+  const rescan = [...words.split(' '), '--json'];
+  assert.equal((await run(rescan)).code, 2, 'nobody said who it is');
+  const operator = await addOperator(run, admin, 'Cid', 'operator');
+  const first = await run(rescan, operator);
+  assert.equal(first.code, 0, first.stderr);
+  assert.deepEqual(pick(first.json()), { outcome: 'scanned', transfers: 1, credited: 1 });
+  assert.deepEqual(pick((await run(rescan, operator)).json()), { outcome: 'scanned', transfers: 0, credited: 0 });
+  const ahead = await run(['deposits', 'rescan', '--from', '999999', '--to', '999999', '--json'], operator);
+  assert.deepEqual([ahead.code, pick(ahead.json()).outcome], [4, 'idle']);
+  assert.equal((await run(['deposits', 'rescan', '--from', block, '--to', '0'], operator)).code, 2);
+  const clean = await run(['reconcile', 'chain', '--wallet', late, '--from', one.firstBlock.toString()]);
+  assert.equal(clean.code, 0, clean.stdout + clean.stderr);
+  const acts = await one.rows("select 1 from payonce.audit_log where action = 'deposits.rescanned'");
+  assert.equal(acts.length, 3);
+});
+
+interface Rescanned {
+  readonly outcome: string;
+  readonly transfers: number;
+  readonly credited: number;
+}
+function pick({ outcome, transfers, credited }: Rescanned): Rescanned {
+  return { outcome, transfers, credited };
+}
