@@ -3,6 +3,7 @@ import type { PlacedGuard } from './guard.ts';
 
 const CLASSIFY = 'test/flows/classify.test.ts';
 const COMPARE = 'test/audit/reconcile-chain.test.ts';
+const TRON = 'test/audit/reconcile-chain-tron.test.ts';
 
 export const COMPARED: PlacedGuard[] = [
   {
@@ -49,5 +50,59 @@ export const COMPARED: PlacedGuard[] = [
     test: COMPARE,
     title: /a wallet with less than the ledger says is compared at once, and nothing is sealed/,
     expect: /compared|deep-equal/,
+  },
+  {
+    name: 'an opening that follows from the closing is not called compared (R11)',
+    file: 'src/audit/reconcile/chain-balances.ts',
+    find: "const isCompared = opening !== null && openingFrom !== 'untold' && closing !== null;",
+    replace: 'const isCompared = opening !== null && closing !== null;',
+    test: TRON,
+    title: /a clean range has nothing, and IN less OUT less what was burned/,
+    expect: /untold/,
+  },
+  {
+    name: 'a balance of the head is not that of an earlier block (R11)',
+    file: 'src/audit/reconcile/chain-balances.ts',
+    find: 'return told.units - sumOf(until(tail, told.block.number), wallet, asset).net;',
+    replace: 'return told.units;',
+    test: TRON,
+    title: /a clean range has nothing, and IN less OUT less what was burned/,
+    expect: /deep-equal/,
+  },
+  {
+    name: 'a final block that changed stops new seals (F5)',
+    file: 'src/flows/deposits/scan.ts',
+    find: 'await stopOnBrokenFinality(tx, deps.rail, why, deps.log);',
+    replace: '',
+    test: TRON,
+    title: /a solid block that changed stops new payments and the scan/,
+    expect: /runs/,
+  },
+  {
+    name: 'nodes that disagree about a final block stop new seals (F5)',
+    file: 'src/flows/deposits/scan.ts',
+    find: 'await stopWhileNodesDisagree(tx, deps, { rail: deps.rail, chain: deps.chain, why });',
+    replace: '',
+    test: TRON,
+    title: /nodes that show two solid blocks of one height stop new payments until they agree/,
+    expect: /runs/,
+  },
+  {
+    name: 'a settled payment that vanished is found on chains without nonces too (design §2)',
+    file: 'src/engine/vanished.ts',
+    find: 'if (rail.sign === undefined) return 0;',
+    replace: 'if (!rail.capabilities.sequenced) return 0;',
+    test: TRON,
+    title: /a solid block that changed stops new payments and the scan/,
+    expect: /0 !== 1/,
+  },
+  {
+    name: 'bytes that can never be included again are not sent again (design §2)',
+    file: 'src/engine/vanished.ts',
+    find: 'if (one.lost === null) await sendAgain',
+    replace: 'await sendAgain',
+    test: TRON,
+    title: /a settled payment whose bytes have expired when its block goes/,
+    expect: /bytes that expired are not sent/,
   },
 ];
