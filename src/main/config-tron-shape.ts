@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { OVERLAP_BLOCKS } from '../flows/deposits/limits.ts';
 import { ENERGY_GIVE_UP_MS } from '../flows/supplies/limits.ts';
-import { CAPABILITIES, EXPIRES_AFTER_MS } from '../rails/tron/limits.ts';
+import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS } from '../rails/tron/limits.ts';
 import { assetShape, gasShape, nodeFields } from './config-asset-shape.ts';
 import { closed, says, SecretName, Units, Whole } from './config-kinds.ts';
 
@@ -85,6 +85,16 @@ export const TronChain = Type.Object(
             ...SecretName(TRON_SECRET_PREFIX, 'Environment variable with the key that goes into `TRON-PRO-API-KEY`'),
             absent: 'no key is sent',
           }),
+          connections: Whole(
+            1,
+            'Connections for looks and plans beside each other; more than 4 payments at once use several',
+            String(CONNECTIONS_PER_NODE),
+          ),
+          requestsPerSecond: Whole(
+            1,
+            'What its operator takes of one key per second. Questions wait their turn, payments never do',
+            'no limit of ours',
+          ),
         },
         closed,
       ),

@@ -13,7 +13,7 @@ export interface TronMarket extends Omit<WrittenMarket, 'secretFrom'> {
 }
 
 export interface TronConfig extends Omit<WrittenTron, 'nodes' | 'energy'> {
-  readonly nodes: readonly { readonly url: string; readonly operator: string; readonly key?: () => string }[];
+  readonly nodes: readonly (Omit<WrittenTron['nodes'][number], 'keyFrom'> & { readonly key?: () => string })[];
   readonly energy?: Omit<NonNullable<WrittenTron['energy']>, 'market'> & { readonly market?: TronMarket };
 }
 
@@ -45,9 +45,8 @@ export function readTron(
     if (market !== undefined) markets.add(market.name);
     return {
       ...rest,
-      nodes: nodes.map(({ url, operator, keyFrom }, at) => ({
-        url,
-        operator,
+      nodes: nodes.map(({ keyFrom, ...node }, at) => ({
+        ...node,
         ...(keyFrom === undefined ? {} : { key: secretOf(`nodes[${at}].keyFrom`, keyFrom) }),
       })),
       ...(energy === undefined ? {} : { energy: { ...withoutMarket(energy), ...read } }),

@@ -194,9 +194,8 @@ function tronChain(chain: TronConfig): Family {
         {
           name: `tron:${chain.network}`,
           genesisId: chain.genesisId,
-          nodes: chain.nodes.map(({ url, operator, key }) => ({
-            url,
-            operator,
+          nodes: chain.nodes.map(({ key, ...node }) => ({
+            ...node,
             ...(key === undefined ? {} : { headers: { 'TRON-PRO-API-KEY': key() } }),
           })),
           coinAssetId: tronAssetId(name, null),

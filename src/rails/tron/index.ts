@@ -9,7 +9,7 @@
  * Never: reads an answer to a broadcast as a yes or as a no, asks a node to build, sign or broadcast in one step, signs
  * a second variant (TRON has no nonce: both could be included), or retries. It holds no database handle.
  * Beside it: the deposit scanner reads whole blocks through `blocks`, on connections of its own.
- * Files: wire (HTTP), nodes (which chain, blocks), plan, afford, resources and wait, payload (the seal), signer and keystore,
+ * Files: wire (HTTP), lanes (several connections, pace), nodes (which chain, blocks), plan, afford, resources and wait, payload (the seal), signer and keystore,
  * send, answers (the table of broadcast answers), look, look-body, read, receipt, address, blocks, check.
  */
 import type { AssetRef, Capabilities, Rail, SealedEffect } from '../../engine/rail.ts';
@@ -20,7 +20,8 @@ import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
 import type { PlanConfig } from './afford.ts';
 import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
-import { CAPABILITIES, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX } from './limits.ts';
+import { makePace } from './lanes.ts';
+import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX } from './limits.ts';
 import { lookAtAll } from './look.ts';
 import { openNodes } from './nodes.ts';
 import { readExpect, sealEffect } from './payload.ts';
@@ -79,9 +80,11 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
   const limits: WireLimits = { ...WIRE_LIMITS, ...deps.http };
   const log = deps.log ?? silentLog;
   const capabilities: Capabilities = { ...CAPABILITIES, ...config.capabilities };
-  const nodes = openNodes(config, ports, limits, log);
+  const paces = config.nodes.map((node) => makePace(ports.clock, node.requestsPerSecond));
+  const parts = { ports, limits, log, paces };
+  const nodes = openNodes(config, parts, (node) => node.connections ?? CONNECTIONS_PER_NODE);
   // The scanner's large answers must not stand before a payment's look in one connection's queue.
-  const scanNodes = openNodes(config, ports, limits, log);
+  const scanNodes = openNodes(config, parts, () => 1);
   const agent = makeSendAgent(capabilities.sendConcurrencyMax, limits);
   const sendSigned = makeSend(nodes, agent, ports, limits);
   const energy = config.energy ?? { policy: 'wait' };
@@ -121,7 +124,7 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
     checkAsset: (asset) => checkAssetOn(nodes, asset),
     blocks: scanNodes.map(makeBlockReader),
     async close() {
-      await Promise.all([...nodes, ...scanNodes].map((node) => node.line.close()));
+      await Promise.all([...nodes, ...scanNodes].map((node) => node.close()));
       await agent.destroy();
     },
   };

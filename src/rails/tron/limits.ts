@@ -15,6 +15,13 @@ export const TIMESTAMP_SPREAD_MS = 10_000_000n;
 export const UNSOLID_BLOCKS_MAX = 54n;
 /** Blocks that a look reads backwards for one with a transaction; the main chain has some in every block. */
 export const KNOWN_BLOCKS_MAX = 60;
+/**
+ * Connections to one node for looks and plans. One alone asks a batch of 100 for ten seconds at 50 ms an answer, a third of
+ * a lease; more than eight is what doors of shared end-points count as an attack.
+ */
+export const CONNECTIONS_PER_NODE = 8;
+/** A further connection costs three questions of its own (chain, solid head twice): fewer effects are not worth it. */
+export const ITEMS_PER_LANE = 4;
 /** One answer to a reading call: a busy block with its receipts is below 5 MB; above this the node is misbehaving. */
 export const READ_BYTES_MAX = 67_108_864;
 /** `sun` amounts and limits are written by tronweb from JavaScript numbers: nine billion TRX, and exact. */

@@ -1,6 +1,7 @@
 /**
- * The look: from every node, on one connection each, where solidity stands and what became of the transaction. Nothing is
- * judged here; `read` does that.
+ * The look: from every node where solidity stands and what became of each transaction. Nothing is judged here; `read`
+ * does that. A large batch goes in parts over several connections, each whole in itself: what is said of one transaction
+ * was said on one connection.
  *
  * Order matters (rails.md §3.4): the solid head first, then the transaction, at last the solid head once more, so that a
  * balancer with a node that lags behind it is seen. Where solid time has passed the expiration and nothing is shown, the
@@ -9,6 +10,7 @@
  */
 import type { Answer, Json, SealedEffect } from '../../engine/rail.ts';
 import { field, isArray, textOf } from '../json.ts';
+import { overLanes } from './lanes.ts';
 import { EXPIRY_MARGIN_MS, KNOWN_BLOCKS_MAX } from './limits.ts';
 import { headerItem, type Item, LOOK_FORM, toItem, writeLook } from './look-body.ts';
 import {
@@ -43,12 +45,19 @@ export async function lookAtAll(
     txId: readPayload(one.seal.payload).txId,
     expect: readExpect(one.seal.expect),
   }));
-  const perNode = await Promise.all(nodes.map((node) => lookOn(node, config, looked, see)));
+  const perNode = await Promise.all(
+    nodes.map((node) => overLanes(node.lanes, looked, ({ line }, part) => lookOn(node, line, config, part, see))),
+  );
   return sealed.map((_, index) => perNode.flatMap((answers) => answers[index] ?? []));
 }
 
-async function lookOn(node: TronNode, config: ChainConfig, looked: readonly Looked[], see: SeeTime): Promise<Answer[]> {
-  const { line } = node;
+async function lookOn(
+  node: TronNode,
+  line: Line,
+  config: ChainConfig,
+  looked: readonly Looked[],
+  see: SeeTime,
+): Promise<Answer[]> {
   const genesis = await askGenesis(line);
   if (genesis.kind === 'unreadable') return looked.map(() => failedAnswer(node, genesis));
   const connection = line.connections();

@@ -1,10 +1,12 @@
 /** The configured nodes: which chain they are on, and their blocks. A node of another chain is never used. */
 import type { Json } from '../../engine/rail.ts';
+import { assert } from '../../kernel/errors.ts';
 import type { Log } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import type { WireLimits } from '../http.ts';
 import { field, textOf, unitsOf } from '../json.ts';
 import { nameNodes } from '../node-list.ts';
+import type { Pace } from './lanes.ts';
 import { faultOf, type Line, type NodeConfig, openLine, type TronNodeName, type TronResult } from './wire.ts';
 
 export interface ChainConfig {
@@ -15,15 +17,23 @@ export interface ChainConfig {
 
 export type ChainVerdict = 'right' | 'wrong' | 'down';
 
-export interface TronNode {
-  readonly name: TronNodeName;
+/** One connection to a node. */
+export interface Lane {
   /** Unchecked: for looks, which keep the genesis in their own evidence. */
   readonly line: Line;
   /** The same connection, answering only while it is known to be of the right chain. */
   readonly checked: Line;
   /** The last verdict; `unknown` before the first answer. */
   lastVerdict(): ChainVerdict | 'unknown';
-  check(): Promise<ChainVerdict>;
+}
+
+/** A node is its first connection; the further ones are opened when a batch is large enough. */
+export interface TronNode extends Lane {
+  readonly name: TronNodeName;
+  /** All connections, the first one too. Each is asked for its chain by itself: it may lead to another machine. */
+  readonly lanes: readonly Lane[];
+  readonly pace: Pace;
+  close(): Promise<void>;
 }
 
 /** A value that a node gave, or why there is none. */
@@ -37,12 +47,29 @@ export interface Header {
   readonly timeMs: number;
 }
 
-export function openNodes(config: ChainConfig, ports: Ports, limits: WireLimits, log: Log): TronNode[] {
-  return nameNodes(config.nodes).map((name) => openNode(name, config, ports, limits, log));
+export interface NodeParts {
+  readonly ports: Ports;
+  readonly limits: WireLimits;
+  readonly log: Log;
+  /** One per configured node, shared by whatever asks it. */
+  readonly paces: readonly Pace[];
 }
 
-function openNode(name: TronNodeName, config: ChainConfig, ports: Ports, limits: WireLimits, log: Log): TronNode {
-  const line = openLine(name, ports, limits);
+/** `lanes`: connections per node. */
+export function openNodes(config: ChainConfig, parts: NodeParts, lanes: (node: NodeConfig) => number): TronNode[] {
+  return nameNodes(config.nodes).map((name, index) => {
+    const pace = parts.paces[index];
+    assert(pace !== undefined, 'each node has its pace');
+    const opened = Array.from({ length: Math.max(1, lanes(name)) }, () => openLane(name, config, parts, pace));
+    const [first] = opened;
+    assert(first !== undefined, 'a node has a connection');
+    const close = async (): Promise<void> => void (await Promise.all(opened.map((lane) => lane.line.close())));
+    return { ...first, name, lanes: opened, pace, close };
+  });
+}
+
+function openLane(name: TronNodeName, config: ChainConfig, { ports, limits, log }: NodeParts, pace: Pace): Lane {
+  const line = openLine(name, ports, limits, pace);
   let verdict: ChainVerdict | 'unknown' = 'unknown';
   let checkedConnections = 0;
   const check = async (): Promise<ChainVerdict> => {
@@ -59,11 +86,9 @@ function openNode(name: TronNodeName, config: ChainConfig, ports: Ports, limits:
     return next;
   };
   return {
-    name,
     line,
     checked: { ...line, ask: (path, body) => askChecked(line, check, path, body) },
     lastVerdict: () => verdict,
-    check,
   };
 }
 

@@ -6,8 +6,9 @@
  * reference is the *solid* block, so that a small fork does not make the bytes invalid; the expiration counts from the
  * head's own time. Balances are the head's, less what is sealed and not final, less what this very batch takes.
  */
-import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
+import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
+import { overLanes } from './lanes.ts';
 import { UNSOLID_BLOCKS_MAX } from './limits.ts';
 import { readHeader, type Header, type Read, type TronNode } from './nodes.ts';
 import { amountFault, type Body, bodyOf, toSun } from './payload.ts';
@@ -72,31 +73,42 @@ async function planOn(
   effects: readonly EffectIntent[],
   context: PlanContext,
 ): Promise<Read<PlanVerdict[]>> {
-  const ask = makeOnce(node.checked);
-  const prices = readPrices(await ask('wallet/getchainparameters', {}));
+  const prices = readPrices(await node.checked.ask('wallet/getchainparameters'));
   if (prices === null) return { ok: false, fault: 'it tells no prices' };
   const frame = { reference: solid, expirationMs: head.timeMs + config.expiresAfterMs };
+  const askOnce = makeOnce();
+  const scenes = await overLanes(node.lanes, effects, async ({ checked }, part) => {
+    const shown: (Told | PlanWait)[] = [];
+    for (const effect of part)
+      shown.push(
+        (await whyHopeless(config, effect)) ?? (await askAbout((path, body) => askOnce(checked, path, body), effect)),
+      );
+    return shown;
+  });
+  // In order: what one takes the next one does not have.
   const budget = new Budget(config.coinAssetId, context);
-  const verdicts: PlanVerdict[] = [];
-  for (const effect of effects) {
-    const fault = amountFault(effect.asset.contract, effect.amount) ?? amountFault(null, bodyOf(effect).value);
-    if (fault !== null) verdicts.push(wait('AMOUNT_TOO_LARGE', fault));
-    else if (!(await config.holdsKey(effect.signer))) {
-      verdicts.push(wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`));
-    } else {
-      const scene = await askAbout(ask, effect);
-      verdicts.push(judgeEffect(config, { ...scene, prices, frame }, budget, context));
-    }
-  }
+  const verdicts = scenes.map((scene) =>
+    'verdict' in scene ? scene : judgeEffect(config, { ...scene, prices, frame }, budget, context),
+  );
   return { ok: true, value: verdicts };
 }
 
-type Ask = (path: string, body: { readonly [key: string]: string | number }) => Promise<TronResult>;
+/** What no node has to be asked for. */
+async function whyHopeless(config: PlanConfig, effect: EffectIntent): Promise<PlanWait | null> {
+  const fault = amountFault(effect.asset.contract, effect.amount) ?? amountFault(null, bodyOf(effect).value);
+  if (fault !== null) return wait('AMOUNT_TOO_LARGE', fault);
+  if (await config.holdsKey(effect.signer)) return null;
+  return wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`);
+}
 
-/** What several effects of a batch ask alike is asked once. */
-function makeOnce(line: Line): Ask {
+type Told = Omit<Scene, 'prices' | 'frame'>;
+type Question = { readonly [key: string]: string | number };
+type Ask = (path: string, body: Question) => Promise<TronResult>;
+
+/** What several effects of a batch ask alike is asked once, on whichever connection comes first. */
+function makeOnce(): (line: Line, path: string, body: Question) => Promise<TronResult> {
   const asked = new Map<string, Promise<TronResult>>();
-  return (path, body) => {
+  return (line, path, body) => {
     const key = `${path} ${JSON.stringify(body)}`;
     const answer = asked.get(key) ?? line.ask(path, body);
     asked.set(key, answer);
@@ -104,7 +116,7 @@ function makeOnce(line: Line): Ask {
   };
 }
 
-async function askAbout(ask: Ask, effect: EffectIntent): Promise<Omit<Scene, 'prices' | 'frame'>> {
+async function askAbout(ask: Ask, effect: EffectIntent): Promise<Told> {
   const signer = canonicalAddress(effect.signer);
   const wallet = canonicalAddress(effect.wallet);
   const body = bodyOf(effect);

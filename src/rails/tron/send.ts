@@ -26,6 +26,7 @@ export function makeSend(nodes: readonly TronNode[], agent: Dispatcher, ports: P
         variantHash: signed.hash,
       };
     }
+    node.pace.count();
     const transaction = Buffer.from(signed.raw).toString('hex');
     const answer = await post(
       agent,

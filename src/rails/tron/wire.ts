@@ -13,11 +13,16 @@ import type { Ports } from '../../kernel/ports.ts';
 import { type Exchange, exchangeOnce, WIRE_LIMITS, type WireLimits, wireOptions } from '../http.ts';
 import { excerpt, field, isObject, parseLossless } from '../json.ts';
 import type { Named, RailNode } from '../node-list.ts';
+import type { Pace } from './lanes.ts';
 import { READ_BYTES_MAX } from './limits.ts';
 
 export interface NodeConfig extends RailNode {
   /** Blocks of which this node is known to have lost its history: it is no witness over them. */
   readonly gaps?: readonly { readonly fromBlock: bigint; readonly toBlock: bigint }[];
+  /** Connections for looks and plans, beside each other. Absent: `CONNECTIONS_PER_NODE`. */
+  readonly connections?: number;
+  /** What its operator takes of us. Absent: no limit of ours. */
+  readonly requestsPerSecond?: number;
 }
 
 export type TronNodeName = Named<NodeConfig>;
@@ -35,7 +40,12 @@ export interface Line {
   close(): Promise<void>;
 }
 
-export function openLine(node: TronNodeName, ports: Ports, limits: WireLimits = WIRE_LIMITS): Line {
+export function openLine(
+  node: TronNodeName,
+  ports: Ports,
+  limits: WireLimits = WIRE_LIMITS,
+  pace: Pick<Pace, 'turn'> | null = null,
+): Line {
   const client = new Client(new URL(node.url).origin, wireOptions(limits));
   let connections = 0;
   client.on('connect', () => {
@@ -46,6 +56,7 @@ export function openLine(node: TronNodeName, ports: Ports, limits: WireLimits = 
     connections: () => connections,
     close: () => client.destroy(),
     async ask(path, body = {}) {
+      await pace?.turn();
       return readResult(await post(client, node, ports, path, body, { ...limits, bytesMax: READ_BYTES_MAX }));
     },
   };
