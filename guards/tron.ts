@@ -1,7 +1,8 @@
-/* Guards of the TRON rail: what is solid, and what is absent. */
+/* Guards of the TRON rail: what is solid, what is absent, and who signs and pays. */
 import type { Guard } from './guard.ts';
 
 const READ = 'test/rails/tron-read.test.ts';
+const MOVES = 'test/flows/own-moves-tron.test.ts';
 
 export const TRON: Guard[] = [
   {
@@ -21,5 +22,32 @@ export const TRON: Guard[] = [
     test: READ,
     title: /at the head alone it is included, for display/,
     expect: /final_success/,
+  },
+  {
+    name: 'a relayer on TRON moves the wallet’s tokens, not its own (R15)',
+    file: 'src/rails/tron/payload.ts',
+    find: 'machineAddress(intent.signer) === wallet',
+    replace: 'machineAddress(intent.signer) !== to',
+    test: MOVES,
+    title: /a relayer signs and pays for the wallet/,
+    expect: /SIMULATION_REVERTED/,
+  },
+  {
+    name: 'TRX before energy: an address that the chain does not have (R9, R16)',
+    file: 'src/rails/tron/afford.ts',
+    find: '  if (!account.exists && effect.asset.contract !== null) {',
+    replace: "  if (!account.exists && effect.asset.contract === '') {",
+    test: MOVES,
+    title: /a sweep waits for TRX, then for energy/,
+    expect: /ENERGY_SHORT/,
+  },
+  {
+    name: 'TRX itself is signed by its owner alone (R15)',
+    file: 'src/rails/tron/afford.ts',
+    find: "if (body.kind === 'transfer' && signer !== wallet) {",
+    replace: "if (body.kind === 'transfer' && signer === '') {",
+    test: 'test/rails/tron-plan.test.ts',
+    title: /TRX is signed by the wallet that it leaves/,
+    expect: /"verdict":"ready"/,
   },
 ];

@@ -3,66 +3,13 @@
  * another machine's. Method: the rail against simulated nodes; the pace against a clock that stands.
  */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { startTron, type Tron } from '../../sim/tron/tron.ts';
-import type { EffectIntent, SealedEffect } from '../../src/engine/rail.ts';
-import { type Clock, systemPorts } from '../../src/kernel/ports.ts';
-import { canonicalAddress, makeLocalSigner, makeTronRail, type TronRail } from '../../src/rails/tron/index.ts';
+import { test } from 'node:test';
+import type { SealedEffect } from '../../src/engine/rail.ts';
+import type { Clock } from '../../src/kernel/ports.ts';
 import { makePace, overLanes } from '../../src/rails/tron/lanes.ts';
-import { KEY } from './tron-scene.ts';
+import { makeStage, NOTHING_OPEN, type Stage, TRX } from './tron-stage.ts';
 
-const TRX = 1_000_000n;
 const BATCH = 24;
-const NOTHING_OPEN = { inFlight: [], openPerSigner: new Map<string, number>() };
-
-interface Stage {
-  readonly tron: Tron;
-  readonly rail: TronRail;
-  readonly intents: readonly EffectIntent[];
-}
-
-async function makeStage(t: TestContext): Promise<Stage> {
-  const tron = await startTron({ nodes: [{ name: 'a' }, { name: 'b' }] });
-  const signer = makeLocalSigner([KEY]);
-  const [wallet = ''] = signer.addresses();
-  tron.fund(wallet, 1_000n * TRX);
-  tron.mine(30);
-  const rail = makeTronRail(
-    {
-      name: tron.rail,
-      genesisId: tron.genesisId,
-      nodes: tron.nodes.map((node, index) => ({ url: node.url, operator: `operator-${index}` })),
-      coinAssetId: 'trx',
-      feeLimitCapSun: 100n * TRX,
-    },
-    { ports: systemPorts(), signer },
-  );
-  const intents = Array.from({ length: BATCH }, (_, index): EffectIntent => {
-    const destination = canonicalAddress(`0x${(0xa000 + index).toString(16).padStart(40, '0')}`);
-    tron.fund(destination, 1n);
-    return {
-      effectId: BigInt(index + 1),
-      subjectType: 'withdrawal',
-      subjectId: `wd_${index}`,
-      seq: 1,
-      partnerId: 'par_test',
-      naturalKey: String(index),
-      rail: rail.name,
-      asset: { id: 'trx', code: 'TRX', decimals: 6, chain: tron.rail, contract: null },
-      amount: BigInt(index + 1),
-      destination,
-      wallet,
-      signer: wallet,
-      call: null,
-      payee: null,
-    };
-  });
-  t.after(async () => {
-    await rail.close();
-    await tron.stop();
-  });
-  return { tron, rail, intents };
-}
 
 async function pay({ tron, rail, intents }: Stage): Promise<SealedEffect[]> {
   const verdicts = await rail.plan(intents, NOTHING_OPEN);
@@ -78,7 +25,7 @@ async function pay({ tron, rail, intents }: Stage): Promise<SealedEffect[]> {
 }
 
 test('a batch over several connections: each payment gets its own answer, from each node, whole on one connection (case G1)', async (t) => {
-  const stage = await makeStage(t);
+  const stage = await makeStage(t, BATCH);
   const sealed = await pay(stage);
   stage.tron.mine(2);
   stage.tron.solidify();
@@ -100,7 +47,7 @@ test('a batch over several connections: each payment gets its own answer, from e
 });
 
 test('what the batch takes is counted in its order, however its questions were asked', async (t) => {
-  const stage = await makeStage(t);
+  const stage = await makeStage(t, BATCH);
   const intents = stage.intents.map((intent) => ({ ...intent, amount: 400n * TRX }));
   const verdicts = await stage.rail.plan(intents, NOTHING_OPEN);
   const ready = verdicts.flatMap((one, index) => (one.verdict === 'ready' ? [index] : []));
