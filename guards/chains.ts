@@ -61,6 +61,15 @@ export const COMPARED: PlacedGuard[] = [
     expect: /untold/,
   },
   {
+    name: 'a run of the watch does not reach back before comparing began (R11)',
+    file: 'src/audit/reconcile/chain-watch.ts',
+    find: 'next < first.from ? first.from : next',
+    replace: 'next < 1n ? 1n : next',
+    test: TRON,
+    title: /what moved before comparing began is in the opening/,
+    expect: /unrecorded|ledger/,
+  },
+  {
     name: 'a balance of the head is not that of an earlier block (R11)',
     file: 'src/audit/reconcile/chain-balances.ts',
     find: 'return told.units - sumOf(until(tail, told.block.number), wallet, asset).net;',

@@ -21,6 +21,7 @@ import { openApp } from '../../src/main/serve.ts';
 import { registerChain } from '../../src/main/register.ts';
 import type { App } from '../../src/main/wire.ts';
 import { reconciledChains } from '../../src/main/wire-reconcile.ts';
+import { devKeys } from '../../src/rails/dev-keys.ts';
 import { canonicalAddress } from '../../src/rails/tron/index.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -284,6 +285,28 @@ test('the scheduled watch compares wallets on TRON from where it ended, though b
   );
   const trx = sumsIn(master, one.chain.coinAssetId);
   assert.deepEqual([trx.openingFrom, trx.difference, trx.ledgerDifference], ['report', 0n, 0n]);
+  await one.end();
+});
+
+test('what moved before comparing began is in the opening, and no later run of the watch calls it unrecorded (req R11)', async () => {
+  const one = await startScene('tron_opening', {
+    prepare: (tron, token) => {
+      const [from = '', to = ''] = [2, 0].map((at) => canonicalAddress(devKeys()[at]?.address ?? ''));
+      tron.act(from, { kind: 'send_token', token, to, units: 3n * TRX });
+      return Promise.resolve({});
+    },
+  });
+  const watch = makeChainWatch({ pool: one.app.pool, log: silentLog }, reconciledChains(one.app));
+  await one.scan();
+  await watch.runOnce();
+  for (let run = 0; run < 3; run += 1) {
+    await one.rows('update payonce.chain_checks set next_at = payonce.now()');
+    // The wallet for fees and the other one are no matter here: nobody booked what the first had.
+    const reports = (await watch.runOnce()).filter(({ wallet }) => wallet.address === one.master);
+    assert.equal(reports.length, 1);
+    assert.deepEqual(said(reports), []);
+    await one.scan();
+  }
   await one.end();
 });
 

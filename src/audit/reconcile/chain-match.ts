@@ -225,7 +225,7 @@ class Matcher {
   #adviceOf({ blockNumber: block }: Movement): string {
     const { scanNext, chain } = this.scene;
     if (scanNext === null) return 'the scan has never run: start a worker with the role watcher';
-    return `the scan stands at block ${scanNext}. Let it read the block again: payonce deposits rescan --chain ${chain} --from ${block} --to ${block}`;
+    return `the scan stands at block ${scanNext}. Unless it is in an opening balance that was booked, let the scan read the block again: payonce deposits rescan --chain ${chain} --from ${block} --to ${block}`;
   }
 
   gas(): void {

@@ -107,7 +107,8 @@ async function watchOne(
     const [first] = reports;
     if (first !== undefined) {
       const next = first.to - OVERLAP_BLOCKS + 1n;
-      await pool.query(DONE, [chain.chain, due, next < 1n ? 1n : next, EVERY_SECONDS]);
+      // Never before where comparing began: what moved earlier is in the opening, and no record of the scan.
+      await pool.query(DONE, [chain.chain, due, next < first.from ? first.from : next, EVERY_SECONDS]);
     }
     return reports;
   } catch (error) {
