@@ -12,7 +12,7 @@ import { parseAmount } from '../kernel/money.ts';
 import type { App, WiredChain } from './wire.ts';
 import { bankAssetId } from './wire-banks.ts';
 import type { ChainAsset } from './wire-chains.ts';
-import { gasWallets } from './wire-supplies.ts';
+import { walletsOf } from './wire-supplies.ts';
 
 const ASSET = `insert into payonce.assets (id, code, chain, contract, decimals)
 values ($1, $2, $3, $4, $5)
@@ -144,8 +144,10 @@ where name = $1`;
 export async function registerChain(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
   const masters = new Set(chain.assets.flatMap((asset) => asset.wallet ?? []));
   const relayers = chain.assets.flatMap((asset) => asset.relayers);
-  // GAS wallets are on record as such since `registerWallets`.
-  const wallets = [...new Set([...masters, ...relayers, ...gasWallets(app.config, chain)])];
+  // GAS and RELAYER wallets of the configuration are on record as such since `registerWallets`; here they get a sequence. A
+  // relayer that no asset names stands by: it needs an allowance first.
+  const named = (['GAS', 'RELAYER'] as const).flatMap((kind) => walletsOf(app.config, chain, kind));
+  const wallets = [...new Set([...masters, ...relayers, ...named])];
   const known = new Set(
     (await app.pool.query<{ address: string }>(KNOWN_SIGNER, [chain.rail.name, wallets])).rows.map(
       (row) => row.address,

@@ -10,7 +10,7 @@ import type { Log } from '../kernel/log.ts';
 import { parseAmount } from '../kernel/money.ts';
 import type { Ports } from '../kernel/ports.ts';
 import { type EnergyRail, energyMarket, makeEnergyRail } from '../rails/energy/index.ts';
-import type { Config, TronConfig } from './config.ts';
+import type { Config, TronConfig, WalletConfig } from './config.ts';
 import type { Chain } from './wire-chains.ts';
 
 type TronEnergy = NonNullable<TronConfig['energy']>;
@@ -46,20 +46,24 @@ function marketRail(name: string): string {
 /** Throws PO_CONFIG_INVALID for amounts that the coin cannot have. */
 export function supplyPolicy(config: Config, chains: readonly Chain[]): SupplyPolicy {
   return {
-    gas: chains.flatMap((chain) => gasOf(chain, gasWallets(config, chain))),
+    gas: chains.flatMap((chain) => gasOf(chain, walletsOf(config, chain, 'GAS'))),
     energy: config.tron.flatMap(({ energy }, index) => {
       // EVM chains come first, as they are made.
       const chain = chains[config.chains.length + index];
       return chain === undefined || energy === undefined ? [] : [energyOf(chain, energy)];
     }),
-    watched: chains.flatMap((chain) => watchedOf(chain, gasWallets(config, chain))),
+    watched: chains.flatMap((chain) => watchedOf(chain, walletsOf(config, chain, 'GAS'))),
   };
 }
 
-/** Wallets that the configuration calls GAS, in the chain's spelling. */
-export function gasWallets({ wallets }: Pick<Config, 'wallets'>, { chain, canonical }: Chain): string[] {
+/** Wallets that the configuration calls so, in the chain's spelling. */
+export function walletsOf(
+  { wallets }: Pick<Config, 'wallets'>,
+  { chain, canonical }: Chain,
+  kind: WalletConfig['kind'],
+): string[] {
   return wallets.flatMap((wallet) =>
-    wallet.chain === chain && wallet.kind === 'GAS' ? (canonical(wallet.address) ?? []) : [],
+    wallet.chain === chain && wallet.kind === kind ? (canonical(wallet.address) ?? []) : [],
   );
 }
 
