@@ -84,7 +84,8 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'PAYONCE_POOL', meaning: 'Database connections per process', fallback: String(limits.POOL_CONNECTIONS) },
   {
     name: 'PAYONCE_CUT',
-    meaning: 'Crash proofs only: `[kind:][/[after>]name/:]ordinal:mode` ends the process at that port call',
+    meaning:
+      'Crash proofs only: `[kind:][/[after>]name/:]ordinal:mode` ends the process at that port call; no name: any',
     fallback: 'none',
   },
   { name: 'PAYONCE_CUT_LOG', meaning: 'Crash proofs only: file that gets a line per port call', fallback: 'none' },
@@ -272,7 +273,7 @@ function readInbound(value: string | null, faults: string[]): { name: string; se
 function readCut(value: string | null, faults: string[]): Cut | null {
   if (value === null) return null;
   const match =
-    /^(?:(db|http|signer):)?(?:\/(?:([^/>]+)>)?([^/>]+)\/:)?(\d{1,9}):(before|after|half_written|half_read|stop)$/.exec(
+    /^(?:(db|http|signer):)?(?:\/(?:([^/>]+)>)?([^/>]*)\/:)?(\d{1,9}):(before|after|half_written|half_read|stop)$/.exec(
       value,
     );
   if (match === null) {

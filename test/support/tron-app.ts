@@ -25,6 +25,8 @@ export const TRX = 1_000_000n;
 export const PARTNER = 'par_tron';
 /** The stranger moves TRX in each block, so that nodes have something to show. */
 const [MASTER = '', GAS = '', STRANGER = '', RELAYER = ''] = devKeys().map(({ address }) => canonicalAddress(address));
+/** Where realizations go; nobody here has its key. */
+export const SETTLEMENT = canonicalAddress(`0x${'5e771e'.padEnd(40, '5')}`);
 export { RELAYER };
 
 export interface TronApp {
@@ -62,6 +64,8 @@ export interface TronAppOptions {
   readonly config?: Partial<Config>;
   /** A wallet of the kind GAS is configured. */
   readonly gasWallet?: boolean;
+  /** A wallet of the kind SETTLEMENT is configured, for all partners. */
+  readonly settlementWallet?: boolean;
   /** Before the application is wired. */
   readonly prepare?: (tron: Tron, token: string) => Promise<Partial<TronConfig>>;
 }
@@ -134,7 +138,12 @@ export async function startTronApp(options: TronAppOptions): Promise<TronApp> {
   const config: Config = {
     ...readConfig({ PAYONCE_LOG: 'silent', PAYONCE_LEASE_MS: '2000' }),
     tron: [network],
-    wallets: options.gasWallet === true ? [{ chain: tron.rail, address: GAS, kind: 'GAS' }] : [],
+    wallets: [
+      ...(options.gasWallet === true ? [{ chain: tron.rail, address: GAS, kind: 'GAS' as const }] : []),
+      ...(options.settlementWallet === true
+        ? [{ chain: tron.rail, address: SETTLEMENT, kind: 'SETTLEMENT' as const }]
+        : []),
+    ],
     ...options.config,
   };
   const openOnce = async (): Promise<TronApp> => {
