@@ -21,6 +21,8 @@ export const WALLET_TOKENS = 1_000_000_000_000n;
 const CUSTOMER_TOKENS = 10_000_000_000n;
 /** One answer in ten is lost: what the product is for should be seen at work. */
 const LOST_ANSWERS = 0.1;
+/** Less at a deposit address is dust: it stays there, and is listed. */
+const COLLECT_MIN = '20';
 const STATE_FILE = 'chain.gz';
 
 export interface DevChain {
@@ -144,6 +146,11 @@ async function reading<T>(url: string, work: (query: Query) => Promise<T>): Prom
   }
 }
 
+/** Brings gas to deposit addresses before they are swept. */
+export function gasWalletOf({ anvil }: DevChain): string {
+  return (anvil.accounts[2]?.address ?? '').toLowerCase();
+}
+
 export function chainConfig(chain: DevChain, wallet: string): Config['chains'][number] {
   const limits = { min: '0.01', max: '100000', dayMax: '1000000', feeBasisPoints: 0 };
   return {
@@ -154,6 +161,7 @@ export function chainConfig(chain: DevChain, wallet: string): Config['chains'][n
     gasLimitCap: '1000000',
     lookEveryMs: 500,
     resendAfterMs: 3_000,
+    gas: { level: '0.05', topUpMax: '0.5' },
     assets: [
       {
         code: 'USDT',
@@ -163,6 +171,7 @@ export function chainConfig(chain: DevChain, wallet: string): Config['chains'][n
         ownAddress: 'allow_deposit_addresses',
         withdrawal: { ...limits, feeFlat: '0.5' },
         deposit: { feeFlat: '0', feeBasisPoints: 10 },
+        collect: { min: COLLECT_MIN },
       },
       {
         code: 'ETH',

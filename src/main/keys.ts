@@ -2,7 +2,7 @@
 import type { Ports } from '../kernel/ports.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { type EvmSigner, isDevKey, makeDevSigner, signerOf } from '../rails/evm/index.ts';
-import { openKeyFiles } from '../rails/keystore.ts';
+import { type KeyFiles, openKeyFiles } from '../rails/keystore.ts';
 import * as tron from '../rails/tron/index.ts';
 import type { Config } from './config.ts';
 
@@ -25,6 +25,30 @@ const NO_KEYSTORE = 'set PAYONCE_KEYSTORE to make deposit addresses';
 /** Signers over the keys of development chains. */
 export function devKeyring(): Pick<Keys, 'evm' | 'tron'> {
   return { evm: makeDevSigner(), tron: tron.makeDevSigner() };
+}
+
+/** The same, and those of deposit addresses that are made meanwhile: what is paid in is swept with the address's own key. */
+export function devKeysBeside(files: KeyFiles): Keys {
+  const dev = devKeyring();
+  return {
+    evm: either(dev.evm, signerOf(files)),
+    tron: either(dev.tron, tron.signerOf(files)),
+    newAddress: () => files.createAddress(),
+  };
+}
+
+interface Signer<Unsigned, Signed> {
+  addresses(): readonly string[];
+  holds(address: string): Promise<boolean>;
+  sign(address: string, unsigned: Unsigned): Promise<Signed>;
+}
+
+function either<U, S>(first: Signer<U, S>, second: Signer<U, S>): Signer<U, S> {
+  return {
+    addresses: () => [...first.addresses(), ...second.addresses()],
+    holds: async (address) => (await first.holds(address)) || second.holds(address),
+    sign: async (address, unsigned) => ((await first.holds(address)) ? first : second).sign(address, unsigned),
+  };
 }
 
 export function refuseDevKeys(config: Config, keys: Keys): void {

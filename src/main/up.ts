@@ -21,7 +21,7 @@ import { startApi } from './api.ts';
 import type { Config } from './config.ts';
 import { makeDataFolder } from './data-folder.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
-import { chainConfig, type DevChain, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
+import { chainConfig, type DevChain, gasWalletOf, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { addDevRoutes } from './dev-routes.ts';
 import {
   type DevTron,
@@ -31,7 +31,7 @@ import {
   TRON_WALLET_TOKENS,
   tronConfig,
 } from './dev-tron.ts';
-import { devKeyring } from './keys.ts';
+import { devKeysBeside } from './keys.ts';
 import { registerChain } from './register.ts';
 import { needFreePort, openApp, openDatabase, runUntilStopped, startWorkers } from './serve.ts';
 import type { App } from './wire.ts';
@@ -70,10 +70,11 @@ export async function up(config: Config): Promise<void> {
           chains: [chainConfig(chain, wallet)],
           tron: [tronConfig(tron)],
           banks: [bankConfig(bank)],
+          wallets: [{ chain: `eip155:${chain.anvil.chainId}`, address: gasWalletOf(chain), kind: 'GAS' }],
         },
         database,
         {
-          keys: { ...devKeyring(), newAddress: () => files.createAddress() },
+          keys: devKeysBeside(files),
         },
       ),
       (one) => one.close(),
@@ -96,7 +97,9 @@ async function seedDemo(app: App, chain: DevChain, tron: DevTron, wallet: string
   const won = bank?.assets[0];
   if (wired === undefined || onTron === undefined || bank === undefined || won === undefined)
     throw new Error('the development chain or bank is missing');
+  const gasWallet = gasWalletOf(chain);
   const coin = BigInt((await balances(chain.anvil, wallet)) ?? '0');
+  const gas = BigInt((await balances(chain.anvil, gasWallet)) ?? '0');
   const onChain = { chain: wired.chain, wallet, partner: 0n };
   await app.pool.tx('seed demo', async (tx) => {
     await tx.query(
@@ -105,6 +108,13 @@ async function seedDemo(app: App, chain: DevChain, tron: DevTron, wallet: string
     );
     await openBalance(tx, app, { ...onChain, asset: wired.assetIdOf(chain.token), units: WALLET_TOKENS });
     await openBalance(tx, app, { ...onChain, asset: wired.coinAssetId, units: coin });
+    await openBalance(tx, app, {
+      ...onChain,
+      wallet: gasWallet,
+      asset: wired.coinAssetId,
+      units: gas,
+      key: `opening:gas:${wired.chain}`,
+    });
     const ofTron = { chain: onTron.chain, wallet: tron.wallet };
     await openBalance(tx, app, {
       ...ofTron,
@@ -127,9 +137,18 @@ async function seedDemo(app: App, chain: DevChain, tron: DevTron, wallet: string
 async function openBalance(
   tx: Tx,
   app: App,
-  one: { readonly chain: string; readonly wallet: string; readonly asset: string; units: bigint; partner: bigint },
+  one: {
+    readonly chain: string;
+    readonly wallet: string;
+    readonly asset: string;
+    readonly units: bigint;
+    readonly partner: bigint;
+    /** Absent: the asset's one. */
+    readonly key?: string;
+  },
 ): Promise<void> {
   const { chain, wallet, asset, units, partner } = one;
+  const key = one.key ?? `opening:${asset.startsWith('tron:') ? asset : asset.slice(-40)}`;
   const [custody, treasury, owed] = await app.engine.chart.ids(tx, [
     accountName.custody(chain, wallet, asset),
     accountName.treasury(asset),
@@ -139,7 +158,7 @@ async function openBalance(
   await post(tx, [
     {
       kind: 'post',
-      key: postingKey.migrated(`opening:${asset.startsWith('tron:') ? asset : asset.slice(-40)}`),
+      key: postingKey.migrated(key),
       reference: 'opening balance',
       entries: [
         { accountId: custody, amount: -units },
@@ -195,7 +214,7 @@ function welcome(
     `bank: ${bank.url}   (a simulated bank; its own books begin anew at each start, with what the ledger says is left)`,
     dataFolder === null
       ? 'data: temporary. PAYONCE_DATA=./payonce-data npm start keeps it and lets npx payonce … work beside it.'
-      : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it.`,
+      : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it: collect run sweeps now what was paid in.`,
     '',
     'Paste these lines: a customer pays in, you pay out, and the chain shows it; then you pay through a bank, which loses its',
     'answer after it has paid, and the bank’s own books show what arrived; and once more over TRON, whose first answer is lost.',

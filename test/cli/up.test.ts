@@ -8,6 +8,8 @@ import { readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { root } from '../../scripts/copy-tree.ts';
 import { durableDataFolder } from '../support/postgres.ts';
 import { payonce, startPayonce } from './cli-scene.ts';
 
@@ -131,6 +133,33 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
     assert.match(open.stdout, /No open (alert|case)\./, 'a first start opens nothing by itself');
   }
   await again.kill('SIGTERM');
+  data.remove();
+});
+
+test('what a customer paid in is swept by hand into the wallet, its gas brought first, as the README shows it (req R9, R16)', async () => {
+  const data = durableDataFolder();
+  const one = await startUp(data.folder);
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  for (const line of ['payonce operator create me --role admin', 'payonce collect run', 'payonce collect list'])
+    assert.ok(readme.includes(`npx ${line} `), `the README shows: ${line}`);
+  const folder = { PAYONCE_DATA: data.folder };
+  const made = await payonce(['operator', 'create', 'me', '--role', 'admin', '--json'], folder);
+  const me = { ...folder, PAYONCE_OPERATOR_KEY: made.json<{ key: string }>().key };
+  assert.equal((await ask(one, '/dev/deposits', { amount: '250' })).status, 200);
+  assert.equal((await ask(one, '/dev/deposits', { amount: '5', user_ref: 'dust' })).status, 200);
+  const ran = await payonce(['collect', 'run', '--json'], me);
+  assert.equal(ran.code, 0, ran.stderr);
+  const listed = async (): Promise<string[]> => {
+    const { json } = await payonce(['collect', 'list', '--json'], me);
+    return json<{ collections: { status: string; amount: string }[] }>().collections.map(
+      ({ status, amount }) => `${status} ${amount}`,
+    );
+  };
+  for (let tries = 0; tries < 30 && (await listed())[0] !== 'swept 250'; tries += 1) await sleep(500);
+  assert.deepEqual(await listed(), ['swept 250'], 'and what is less than 20 stays');
+  const verified = await payonce(['verify'], me);
+  assert.equal(verified.code, 0, verified.stdout + verified.stderr);
+  await one.kill('SIGTERM');
   data.remove();
 });
 
