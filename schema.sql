@@ -2093,7 +2093,7 @@ create view payonce.broken_m2 as
           WHERE g.deposit_order_id = o.id) l
   WHERE NOT
         CASE o.status
-            WHEN 'PENDING'::text THEN o.remaining_amount > 0::numeric
+            WHEN 'PENDING'::text THEN o.remaining_amount > 0::numeric OR l.open > 0
             WHEN 'MATCHING'::text THEN l.open > 0 OR NOT o.waits_lp
             WHEN 'MATCHED'::text THEN l.open > 0
             WHEN 'COMPLETED'::text THEN l.open = 0 AND l.settled > 0 AND o.remaining_amount = 0::numeric

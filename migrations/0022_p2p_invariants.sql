@@ -34,7 +34,7 @@ cross join lateral (
   select count(*) filter (where g.state = 'OPEN') as open, count(*) filter (where g.state = 'SETTLED') as settled
   from payonce.p2p_legs g where g.deposit_order_id = o.id) l
 where not case o.status
-  when 'PENDING' then o.remaining_amount > 0
+  when 'PENDING' then o.remaining_amount > 0 or l.open > 0
   when 'MATCHING' then l.open > 0 or not o.waits_lp
   when 'MATCHED' then l.open > 0
   when 'COMPLETED' then l.open = 0 and l.settled > 0 and o.remaining_amount = 0

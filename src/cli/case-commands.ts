@@ -25,6 +25,11 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   contradiction:
     'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
   rail_asks: 'read what the other side shows (`effect show`), agree with it there, then two persons say what happened.',
+  trade_surplus:
+    'a cancel is under way; agree with the provider. What it released is in suspense: two persons book it.',
+  payment_unclear:
+    'see the payment (p2p payments); two persons settle the leg late (p2p_settle), or close it when it was given back.',
+  leg_disputed: 'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void).',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
   moved_otherwise: 'look at the transaction on the chain; two persons say "settled" if the receiver has the money.',
   signer_quarantined: 'match every foreign transaction of the wallet on the chain, then: wallet release.',

@@ -13,6 +13,9 @@ export const CASE_KINDS = {
   contradiction:
     'money may have gone twice: a released effect moved while another one of its subject lives, or a bank shows two',
   rail_asks: 'the rail itself has stopped and waits for people: a dispute, or an end after a payment was claimed',
+  trade_surplus: 'a provider holds or released a trade that its order needs no more',
+  payment_unclear: 'a payment for a leg that cannot be credited: late, too much, too little, or for none',
+  leg_disputed: 'a partner disputes a leg: nothing moves it until two persons say what happened',
   books_refused: 'a verdict could not be booked five times in a row',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',

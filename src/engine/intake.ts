@@ -94,24 +94,34 @@ export interface OrderKind<One extends Order> {
 }
 
 /** Durable on return for every order in the batch; answers in order. */
-export async function takeOrders<One extends Order>(
+export function takeOrders<One extends Order>(
   deps: CreateDeps,
   kind: OrderKind<One>,
   requests: readonly One[],
 ): Promise<CreateOutcome[]> {
+  return takeInRounds(deps.pool, kind, requests, (tx, round) => takeIn(tx, deps, kind, round));
+}
+
+/**
+ * Takes a batch in transactions of its own, so that no two requests of one are judged at once which must be judged after each
+ * other: a request may have to wait for its twin, or for the day's total after a neighbour was refused (`null` from `take`).
+ */
+export async function takeInRounds<One extends Pick<Order, 'partnerId' | 'idempotencyKey' | 'externalId'>>(
+  pool: Pool,
+  kind: { readonly operation: string; judgedAlone?(order: One): readonly string[] },
+  requests: readonly One[],
+  take: (tx: Tx, round: readonly One[]) => Promise<(CreateOutcome | null)[]>,
+): Promise<CreateOutcome[]> {
   const outcomes: (CreateOutcome | null)[] = requests.map(() => null);
-  // A request may have to wait for its twin in the same batch, or for the day's total after a neighbour was refused.
   for (
     let open = requests.map((_, index) => index);
     open.length > 0;
     open = open.filter((index) => outcomes[index] === null)
   ) {
     const round = firstOfEachKey(requests, open, kind);
-    const answers = await deps.pool.tx(kind.operation, (tx) =>
-      takeIn(
+    const answers = await pool.tx(kind.operation, (tx) =>
+      take(
         tx,
-        deps,
-        kind,
         round.map((index) => requestAt(requests, index)),
       ),
     );
@@ -125,29 +135,47 @@ export async function takeOrders<One extends Order>(
   });
 }
 
-function requestAt<One extends Order>(requests: readonly One[], index: number): One {
+function requestAt<One>(requests: readonly One[], index: number): One {
   const request = requests[index];
   if (request === undefined) throw new Error(`no request ${index}`);
   return request;
 }
 
-function firstOfEachKey<One extends Order>(
+function firstOfEachKey<One extends Pick<Order, 'partnerId' | 'idempotencyKey' | 'externalId'>>(
   requests: readonly One[],
   open: readonly number[],
-  kind: Pick<OrderKind<One>, 'judgedAlone'>,
+  kind: { judgedAlone?(order: One): readonly string[] },
 ): number[] {
   const seen = new Set<string>();
   return open.filter((index) => {
     const request = requestAt(requests, index);
-    const keys = [
-      naturalKey(request.partnerId, request.idempotencyKey),
-      ...(request.externalId === null ? [] : [`external\n${request.partnerId}\n${request.externalId}`]),
-      ...(kind.judgedAlone?.(request) ?? []),
-    ];
+    const keys = [...namesOf(request), ...(kind.judgedAlone?.(request) ?? [])];
     if (keys.some((key) => seen.has(key))) return false;
     for (const key of keys) seen.add(key);
     return true;
   });
+}
+
+/** What an order is recognised by: its key, and its caller's own id. */
+function namesOf({
+  partnerId,
+  idempotencyKey,
+  externalId,
+}: Pick<Order, 'partnerId' | 'idempotencyKey' | 'externalId'>): string[] {
+  return [
+    naturalKey(partnerId, idempotencyKey),
+    ...(externalId === null ? [] : [`external\n${partnerId}\n${externalId}`]),
+  ];
+}
+
+/** Locks what names these orders, and reads what is known under their keys; by natural key. */
+export async function lockOrders(
+  tx: Tx,
+  orders: readonly Pick<Order, 'partnerId' | 'idempotencyKey' | 'externalId'>[],
+): Promise<Map<string, KnownKey>> {
+  await lockKeys(tx, orders.flatMap(namesOf));
+  const keys = orders.map((order) => ({ partnerId: order.partnerId, key: order.idempotencyKey }));
+  return new Map((await loadKnownKeys(tx, keys)).map((one) => [naturalKey(one.partnerId, one.key), one]));
 }
 
 /** `null` in the answer: to be run again in a round of its own. */
@@ -165,15 +193,10 @@ async function takeIn<One extends Order>(
     refusals.push({ request: requestAt(requests, place), problem });
   };
 
-  const keys = requests.map((request) => ({ partnerId: request.partnerId, key: request.idempotencyKey }));
   const externals = requests.flatMap((request) =>
     request.externalId === null ? [] : [{ partnerId: request.partnerId, externalId: request.externalId }],
   );
-  await lockKeys(tx, [
-    ...keys.map((one) => naturalKey(one.partnerId, one.key)),
-    ...externals.map((one) => `external\n${one.partnerId}\n${one.externalId}`),
-  ]);
-  const known = new Map((await loadKnownKeys(tx, keys)).map((one) => [naturalKey(one.partnerId, one.key), one]));
+  const known = await lockOrders(tx, requests);
   const taken = await kind.loadExternalIds(tx, externals);
   const objections = (await kind.objections?.(tx, requests)) ?? [];
   const policies = new Map(

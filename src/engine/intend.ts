@@ -35,6 +35,19 @@ export interface Intent {
 const SUBJECTS = `insert into payonce.subjects (type, id, partner_id, natural_key)
 select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])`;
 
+/** What a flow's rows, effects and events are about. Once for ever per natural key. */
+export async function storeSubjects(
+  tx: Tx,
+  list: readonly Pick<Intent, 'subjectType' | 'subjectId' | 'partnerId' | 'naturalKey'>[],
+): Promise<void> {
+  await tx.query(SUBJECTS, [
+    list.map((one) => one.subjectType),
+    list.map((one) => one.subjectId),
+    list.map((one) => one.partnerId),
+    list.map((one) => one.naturalKey),
+  ]);
+}
+
 /** Holds first; answers one verdict per intent, in order. `write` inserts the flow's own rows of those that were held. */
 export async function intend(
   tx: Tx,
@@ -59,12 +72,7 @@ export async function intend(
   const held = intents.map((_, index) => index).filter((index) => !short.has(index));
   const chosen = held.flatMap((index) => intents[index] ?? []);
   if (chosen.length > 0) {
-    await tx.query(SUBJECTS, [
-      chosen.map((one) => one.subjectType),
-      chosen.map((one) => one.subjectId),
-      chosen.map((one) => one.partnerId),
-      chosen.map((one) => one.naturalKey),
-    ]);
+    await storeSubjects(tx, chosen);
     await write(held);
     await intendEffects(
       tx,

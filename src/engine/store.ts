@@ -150,11 +150,11 @@ export interface Terms {
 
 /** The one frozen column `call` holds a contract call, a bank's payee, a batch's lines or a trade's terms. */
 export function callToJson({ call, payee, lines, trade }: Terms): string | null {
-  if (payee != null) return JSON.stringify({ payee });
-  if (trade != null) return JSON.stringify({ trade });
-  if (lines != null)
+  if (payee !== null && payee !== undefined) return JSON.stringify({ payee });
+  if (trade !== null && trade !== undefined) return JSON.stringify({ trade });
+  if (lines !== null && lines !== undefined)
     return JSON.stringify({ lines: lines.map((line) => ({ ...line, amount: line.amount.toString() })) });
-  if (call == null) return null;
+  if (call === null || call === undefined) return null;
   const json: CallJson = {
     to: call.to,
     data: call.data,

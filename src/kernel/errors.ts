@@ -157,6 +157,30 @@ export const ERRORS = {
     hint: 'Deposit more, or wait for open payments to end; then use a new key.',
     moneyState: 'not_sent',
   },
+  PO_MARKET_UNKNOWN: {
+    status: 422,
+    title: 'This is not traded in your group',
+    hint: 'Use an asset and a currency that your group trades; ask which those are.',
+    moneyState: 'not_sent',
+  },
+  PO_ORDER_MATCHED: {
+    status: 409,
+    title: 'Part of this order is matched',
+    hint: 'Its legs decide: pay, confirm or cancel each of them.',
+    moneyState: 'unknown',
+  },
+  PO_LEG_ENDED: {
+    status: 409,
+    title: 'This leg does not allow that',
+    hint: 'The detail says how it stands; a payment that came for it is kept and shown to people.',
+    moneyState: 'unknown',
+  },
+  PO_PAYMENT_DIFFERS: {
+    status: 422,
+    title: 'The payment is not what this leg is about',
+    hint: 'Confirm a leg only for exactly its fiat amount; tell people about another one.',
+    moneyState: 'unknown',
+  },
   PO_TOO_LATE: {
     status: 409,
     title: 'It is too late for that',
