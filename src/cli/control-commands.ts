@@ -97,10 +97,10 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
     async (args) => {
       const [rail, asked] = [argument(args, 0), argument(args, 1)];
       const { outcome, address, nonceHead } = await deps.withEngine(async (wired) => {
-        const address = /^0x/i.test(asked) ? asked.toLowerCase() : asked;
+        const address = addressOn(wired, rail, asked);
         const nonceHead = await askNonce(wired, rail, address);
         const outcome = await wired.pool.tx('wallet release', (tx) =>
-          releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead }),
+          releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead: nonceHead ?? 0n }),
         );
         return { outcome, address, nonceHead };
       });
@@ -108,7 +108,7 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
         json: { rail, address, outcome, nonce_head: nonceHead },
         text:
           outcome === 'released'
-            ? `Released ${address}: it seals again, from nonce ${nonceHead} on at the earliest.`
+            ? `Released ${address}: it seals again${nonceHead === null ? '' : `, from nonce ${nonceHead} on at the earliest`}.`
             : `${address} is not in quarantine.`,
         exit: outcome === 'released' ? EXIT.ok : EXIT.conflict,
       };
@@ -116,15 +116,28 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
   );
 }
 
-/** The chain's own count, read now: no used place may be given out again. */
-async function askNonce({ engine, pool }: Wired, name: string, address: string): Promise<bigint> {
+/** In the chain's one spelling; where no chain is configured for the rail, as it was written. */
+function addressOn({ chains }: Wired, rail: string, asked: string): string {
+  const chain = chains.find((one) => one.rail === rail);
+  if (chain === undefined) return /^0x/i.test(asked) ? asked.toLowerCase() : asked;
+  const address = chain.canonical(asked);
+  if (address === null)
+    throw new PayonceError('PO_REQUEST_INVALID', {
+      detail: `<address>: got "${printable(asked)}", expected an address of ${chain.chain}: a character is wrong or missing`,
+    });
+  return address;
+}
+
+/** The chain's own count, read now: no used place may be given out again. `null`: this chain counts nothing. */
+async function askNonce({ engine, pool }: Wired, name: string, address: string): Promise<bigint | null> {
   await needWallet(pool, name, address);
   const rail = engine.rails.get(name);
-  if (rail?.survey === undefined) {
+  if (rail === undefined) {
     throw new PayonceError('PO_CONFIG_INVALID', {
       detail: `Rail ${name} is not configured here, so its chain cannot be asked: set PAYONCE_CONFIG to the file that has it`,
     });
   }
+  if (rail.survey === undefined) return null;
   const [survey] = await rail.survey([address]);
   if (survey === undefined || survey.nonceHead === null)
     throw new PayonceError('PO_BUSY', {

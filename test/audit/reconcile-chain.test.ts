@@ -385,7 +385,7 @@ test('each wallet but deposit addresses is compared on schedule, by one process,
 test('a block that is not final, a wallet of somebody else, and a range that ends before it begins are refused with a reason', async () => {
   const one = await scene('reconcile_refused');
   await assert.rejects(one.compare([one.stranger]), /is no wallet of ours on eip155:31337/);
-  await assert.rejects(one.compare(['0x12']), /is no address of eip155:31337/);
+  await assert.rejects(one.compare(['0x12']), /--wallet: got "0x12", expected an address of eip155:31337/);
   await assert.rejects(one.compare([one.masterAddress], { to: 10n ** 9n }), /Block 1000000000 is not final/);
   await assert.rejects(one.compare([one.masterAddress], { from: 3n, to: 2n }), /not after the last/);
   await sendAndMine(one.chain, one.payer.privateKey, { to: one.owner.address, value: 1n });

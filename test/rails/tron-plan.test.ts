@@ -38,3 +38,20 @@ test('2^63 sun and more is refused with the most that one transfer holds, and it
     assert.equal(small?.verdict, 'ready');
   }
 });
+
+test('blocks too old to refer to: nothing is planned on a node that has only such, and how old they are is told (case G2)', async (t) => {
+  const late = await makeStage(t, 1, 121_000);
+  const behind = await planned(late, {});
+  assert.ok(behind.verdict === 'wait');
+  assert.deepEqual([behind.reason, behind.lasts], ['NODE_DOWN', 'a_while']);
+  assert.match(behind.detail, /it is behind: its head is 12\d s old/);
+  const stage = await makeStage(t, 1);
+  Object.assign(stage.tron.node('a').settings, { lagBlocks: 45 });
+  stage.tron.mine(50);
+  assert.equal((await planned(stage, {})).verdict, 'ready', 'the other node is up to date');
+  stage.tron.stallSolidity(true);
+  stage.tron.mine(60);
+  const stalled = await planned(stage, {});
+  assert.ok(stalled.verdict === 'wait');
+  assert.match(stalled.detail, /does not solidify: head \d+, solid \d+/);
+});

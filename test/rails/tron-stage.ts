@@ -15,12 +15,15 @@ export interface Stage {
   readonly intents: readonly EffectIntent[];
 }
 
-export async function makeStage(t: TestContext, payments: number): Promise<Stage> {
+/** `aheadMs`: our clock, before the chain's. */
+export async function makeStage(t: TestContext, payments: number, aheadMs = 0): Promise<Stage> {
   const tron = await startTron({ nodes: [{ name: 'a' }, { name: 'b' }] });
   const signer = makeLocalSigner([KEY]);
   const [wallet = ''] = signer.addresses();
   tron.fund(wallet, 1_000n * TRX);
   tron.mine(30);
+  const ports = systemPorts();
+  const now = (): Date => new Date(tron.clock.now().getTime() + aheadMs);
   const rail = makeTronRail(
     {
       name: tron.rail,
@@ -29,7 +32,7 @@ export async function makeStage(t: TestContext, payments: number): Promise<Stage
       coinAssetId: 'trx',
       feeLimitCapSun: 100n * TRX,
     },
-    { ports: systemPorts(), signer },
+    { ports: { ...ports, clock: { ...ports.clock, now } }, signer },
   );
   const intents = Array.from({ length: payments }, (_, index): EffectIntent => {
     const destination = canonicalAddress(`0x${(0xa000 + index).toString(16).padStart(40, '0')}`);

@@ -129,7 +129,9 @@ async function namedWallets(
   const addresses = names.map((name) => {
     const address = chain.canonical(name);
     if (address === null)
-      throw new PayonceError('PO_REQUEST_INVALID', { detail: `"${name}" is no address of ${chain.chain}` });
+      throw new PayonceError('PO_REQUEST_INVALID', {
+        detail: `--wallet: got "${name}", expected an address of ${chain.chain}: a character is wrong or missing`,
+      });
     return address;
   });
   const own = await store.loadOwn(deps.pool, chain.chain, addresses);
