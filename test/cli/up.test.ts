@@ -150,10 +150,10 @@ test('what a customer paid in is swept by hand into the wallet, its gas brought 
   const ran = await payonce(['collect', 'run', '--json'], me);
   assert.equal(ran.code, 0, ran.stderr);
   const listed = async (): Promise<string[]> => {
-    const { json } = await payonce(['collect', 'list', '--json'], me);
-    return json<{ collections: { status: string; amount: string }[] }>().collections.map(
-      ({ status, amount }) => `${status} ${amount}`,
-    );
+    const list = await payonce(['collect', 'list', '--json'], me);
+    return list
+      .json<{ collections: { status: string; amount: string }[] }>()
+      .collections.map(({ status, amount }) => `${status} ${amount}`);
   };
   for (let tries = 0; tries < 30 && (await listed())[0] !== 'swept 250'; tries += 1) await sleep(500);
   assert.deepEqual(await listed(), ['swept 250'], 'and what is less than 20 stays');

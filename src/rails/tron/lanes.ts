@@ -14,7 +14,7 @@ export async function overLanes<L, T, R>(
   const used = lanes.slice(0, Math.max(1, Math.ceil(items.length / ITEMS_PER_LANE)));
   const size = Math.ceil(items.length / used.length);
   const parts = await Promise.all(
-    used.map((lane, index) => {
+    used.map(async (lane, index) => {
       const part = items.slice(index * size, (index + 1) * size);
       return part.length === 0 ? [] : work(lane, part);
     }),
