@@ -17,8 +17,6 @@ export interface PlantedOptions {
   readonly token: string;
   readonly head: bigint;
   readonly transfers: readonly Planted[];
-  /** Balances are told for the head only, as on a chain whose nodes keep no states. */
-  readonly headOnly?: boolean;
   readonly firstSeconds: bigint;
 }
 
@@ -61,8 +59,6 @@ export function plantedNode(options: PlantedOptions, operator = 'operator-1'): C
     readBalances: (at, holders) =>
       Promise.resolve(
         holders.map(({ address, contract }) => {
-          if (options.headOnly === true && at.number !== head)
-            return { ok: false as const, fault: 'this chain tells balances of its head only' };
           const moved = transfers.filter((one) => one.block <= at.number && contract === token);
           const came = moved.reduce((sum, one) => (one.to === address ? sum + one.amount : sum), 0n);
           return {
