@@ -3,6 +3,7 @@ import type { Guard } from './guard.ts';
 
 const READ = 'test/rails/tron-read.test.ts';
 const MOVES = 'test/flows/own-moves-tron.test.ts';
+const STRANGE = 'test/flows/deposits-tron-strange.test.ts';
 
 export const TRON: Guard[] = [
   {
@@ -49,5 +50,50 @@ export const TRON: Guard[] = [
     test: 'test/rails/tron-plan.test.ts',
     title: /TRX is signed by the wallet that it leaves/,
     expect: /"verdict":"ready"/,
+  },
+  {
+    name: 'TRON: only what a contract calls, makes or leaves moves TRX (energy that is lent)',
+    file: 'src/rails/tron/receipt.ts',
+    find: "if (field(raw, 'rejected') === true || STAYING_NOTES.test(note)) continue;",
+    replace: "if (field(raw, 'rejected') === true) continue;",
+    test: STRANGE,
+    title: /energy that a contract lends to a deposit address/,
+    expect: /delegateResourceOfEnergy/,
+  },
+  {
+    name: 'TRON: only what a contract calls, makes or leaves moves TRX (a word not known)',
+    file: 'src/rails/tron/receipt.ts',
+    find: 'if (MOVING_NOTES.has(note)) moved.push',
+    replace: "if (note !== '') moved.push",
+    test: STRANGE,
+    title: /an opcode that we do not know credits nobody/,
+    expect: /trx: 15n/,
+  },
+  {
+    name: 'TRON: one transaction that does not read stops nobody',
+    file: 'src/rails/tron/blocks.ts',
+    find: "if (typeof read === 'string') unread.push({ hash, why: read, names: namesIn([value, receipt]) });",
+    replace: "if (typeof read === 'string') return fault(read);",
+    test: STRANGE,
+    title: /a transaction that does not read is left out alone/,
+    expect: /waiting/,
+  },
+  {
+    name: 'TRON: what was left out and names an address of ours is told',
+    file: 'src/flows/deposits/doubts.ts',
+    find: 'if (named?.length === 0) continue;',
+    replace: 'if (named !== null) continue;',
+    test: STRANGE,
+    title: /a transaction that does not read is left out alone/,
+    expect: /0 !== 1/,
+  },
+  {
+    name: 'TRON: an exception without a word of its own is a failure (UNKNOWN)',
+    file: 'src/rails/tron/receipt.ts',
+    find: "  'UNKNOWN',\n]);",
+    replace: ']);',
+    test: READ,
+    title: /a call that failed in a solid block is a proven no/,
+    expect: /UNKNOWN/,
   },
 ];

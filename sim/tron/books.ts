@@ -7,7 +7,7 @@
 import type { Cost, Movement, RailBooks } from '../oracle.ts';
 import { addressOf, toBase58 } from './address.ts';
 import type { Block, Chain, Included, Inclusion } from './chain.ts';
-import { balanceOf, TRANSFER_TOPIC, type VmResult } from './programs.ts';
+import { balanceOf, MOVING_NOTES, TRANSFER_TOPIC, type VmResult } from './programs.ts';
 import { ownerOf } from './transaction.ts';
 
 export type TronMovement = Movement & {
@@ -87,7 +87,8 @@ function movementsIn(rail: string, block: Block, { transaction, outcome }: Inclu
     blockId: block.id,
     signer: toBase58(ownerOf(transaction)),
   };
-  const natives = [...(outcome.native === null ? [] : [outcome.native]), ...outcome.internal];
+  const passedOn = outcome.internal.filter(({ note }) => MOVING_NOTES.has(note));
+  const natives = [...(outcome.native === null ? [] : [outcome.native]), ...passedOn];
   const inTrx = natives.map(
     ({ from, to, sun }, place): TronMovement => ({
       ...common,

@@ -7,7 +7,15 @@
  */
 import type { Address } from './address.ts';
 import { isAddress, toBase58 } from './address.ts';
-import { type InternalTransfer, type Log, moveSun, type Returned, runProgram, type VmResult } from './programs.ts';
+import {
+  type InternalTransfer,
+  type Log,
+  moveSun,
+  type Returned,
+  runProgram,
+  type SunTransfer,
+  type VmResult,
+} from './programs.ts';
 import type { Program } from './program-kinds.ts';
 import { energyLeft, type NetBill, payBandwidth, payEnergy, type Prices, slotOf, SUN_PER_TRX } from './resources.ts';
 import { emptyAccount, type Layer, makeLayer } from './state.ts';
@@ -25,7 +33,7 @@ export type Outcome = {
   readonly logs: readonly Log[];
   readonly internal: readonly InternalTransfer[];
   /** TRX that moved by itself: a transfer, or the value of a call. */
-  readonly native: InternalTransfer | null;
+  readonly native: SunTransfer | null;
   /** All that was burnt, sun. */
   readonly fee: bigint;
   readonly netUsage: bigint;
@@ -102,7 +110,7 @@ const NOTHING: Outcome = {
   energyPenalty: 0n,
 };
 
-function actOf(state: Layer, owner: Address, contract: Contract, around: Surroundings): InternalTransfer | null {
+function actOf(state: Layer, owner: Address, contract: Contract, around: Surroundings): SunTransfer | null {
   const { values } = contract;
   switch (contract.name) {
     case 'TransferContract':
@@ -125,7 +133,7 @@ function transfer(
   to: Address,
   sun: bigint,
   { prices, nowMs }: Surroundings,
-): InternalTransfer {
+): SunTransfer {
   if (!isAddress(owner)) throw new ContractRefused('Invalid ownerAddress!');
   if (!isAddress(to)) throw new ContractRefused('Invalid toAddress!');
   if (to === owner) throw new ContractRefused('Cannot transfer TRX to yourself.');
@@ -275,6 +283,7 @@ function endOf(returned: Returned, energyMax: bigint, endsAs: VmResult | undefin
     return { result: 'OUT_OF_ENERGY', energy: energyMax, message };
   }
   const result = endsAs ?? returned.result;
+  if (result !== 'SUCCESS' && result !== 'REVERT') return { result, energy: energyMax, message: 'Unknown Exception' };
   return { result, energy: returned.energy, message: result === 'REVERT' ? 'REVERT opcode executed' : '' };
 }
 

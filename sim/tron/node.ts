@@ -18,6 +18,10 @@ export type NodeSettings = {
   lagBlocks: number;
   /** False: receipts are not kept, and every look for one is `{}`. */
   history: boolean;
+  /** `vm.saveInternalTx`: false keeps nothing of what happens inside of a call. java-tron has it off, public nodes on. */
+  saveInternalTx: boolean;
+  /** `vm.saveFeaturedInternalTx`: false keeps only those by which TRX moves. */
+  saveFeaturedInternalTx: boolean;
   /** Lite: what is of the past is not answered at all. */
   lite: boolean;
   /** `node.rpc.trxCacheEnable`. */
@@ -89,6 +93,8 @@ export function defaultSettings(name: string): NodeSettings {
     name,
     lagBlocks: 0,
     history: true,
+    saveInternalTx: true,
+    saveFeaturedInternalTx: true,
     lite: false,
     transactionCache: false,
     peers: 12,

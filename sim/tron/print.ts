@@ -5,9 +5,9 @@
 import { printWire, type WireObject } from '../bank/wire-json.ts';
 import { type Address, sha256, toBase58 } from './address.ts';
 import type { Block, Included } from './chain.ts';
-import type { Said } from './node.ts';
+import type { NodeSettings, Said } from './node.ts';
 import { printAddress } from './messages.ts';
-import type { Log } from './programs.ts';
+import { type Log, MOVING_NOTES } from './programs.ts';
 import { energyLimit, FREE_NET_BYTES, netLimit, type Prices, usedNow } from './resources.ts';
 import type { Account } from './state.ts';
 import { printTransaction, type TronTransaction } from './transaction.ts';
@@ -37,8 +37,16 @@ export function printBlock(block: Block, visible: boolean, detail = true): WireO
   };
 }
 
-export function printReceipt(block: Block, { transaction, outcome }: Included, visible: boolean): WireObject {
+export function printReceipt(
+  block: Block,
+  { transaction, outcome }: Included,
+  visible: boolean,
+  keeps: Pick<NodeSettings, 'saveInternalTx' | 'saveFeaturedInternalTx'>,
+): WireObject {
   const { called, fee, result } = outcome;
+  const internal = outcome.internal
+    .map((one, place) => ({ ...one, place }))
+    .filter(({ note }) => keeps.saveInternalTx && (keeps.saveFeaturedInternalTx || MOVING_NOTES.has(note)));
   return {
     id: transaction.id,
     ...positive({ fee }),
@@ -59,15 +67,15 @@ export function printReceipt(block: Block, { transaction, outcome }: Included, v
     },
     ...(outcome.logs.length === 0 ? {} : { log: outcome.logs.map((log) => printLog(log, visible)) }),
     ...(result === 'SUCCESS' ? {} : { result: 'FAILED', resMessage: printText(outcome.message, visible) }),
-    ...(outcome.internal.length === 0
+    ...(internal.length === 0
       ? {}
       : {
-          internal_transactions: outcome.internal.map(({ from, to, sun }, place) => ({
+          internal_transactions: internal.map(({ from, to, sun, note, place }) => ({
             hash: sha256(Buffer.from(`${transaction.id}:${place}`)).toString('hex'),
             caller_address: printAddress(from, visible),
             transferTo_address: printAddress(to, visible),
             callValueInfo: [positive({ callValue: sun })],
-            note: '63616c6c',
+            note: Buffer.from(note).toString('hex'),
           })),
         }),
   };

@@ -8,9 +8,23 @@ import type { PayerProgram, Program, TokenProgram } from './program-kinds.ts';
 import { emptyAccount, type Layer } from './state.ts';
 
 export type Log = { readonly address: Address; readonly topics: readonly string[]; readonly data: string };
-export type InternalTransfer = { readonly from: Address; readonly to: Address; readonly sun: bigint };
+export type SunTransfer = { readonly from: Address; readonly to: Address; readonly sun: bigint };
+/** What the machine notes of an opcode inside a call. `sun` is what the opcode names: only with some notes has it moved. */
+export type InternalTransfer = SunTransfer & { readonly note: string };
+/** Of these TRX moves from one account to another; java-tron keeps them alone unless it is told to keep all. */
+export const MOVING_NOTES: ReadonlySet<string> = new Set(['call', 'create', 'suicide']);
 
-export type VmResult = 'SUCCESS' | 'REVERT' | 'OUT_OF_ENERGY' | 'OUT_OF_TIME' | 'ILLEGAL_OPERATION' | 'TRANSFER_FAILED';
+export type VmResult =
+  | 'SUCCESS'
+  | 'REVERT'
+  | 'OUT_OF_ENERGY'
+  | 'OUT_OF_TIME'
+  | 'ILLEGAL_OPERATION'
+  | 'TRANSFER_FAILED'
+  /** Exceptions that java-tron has no word for: a static call that writes, return data read beyond its end. */
+  | 'UNKNOWN'
+  /** A word that only a later java-tron has. */
+  | 'NOT_NAMED_YET';
 
 export type Call = {
   readonly state: Layer;
@@ -22,7 +36,7 @@ export type Call = {
 };
 
 export type Returned = {
-  readonly result: 'SUCCESS' | 'REVERT';
+  readonly result: 'SUCCESS' | 'REVERT' | 'UNKNOWN' | 'NOT_NAMED_YET';
   readonly output: string;
   readonly energy: bigint;
   readonly penalty: bigint;
@@ -63,6 +77,13 @@ const TOKEN_ABI = parseAbi([
 export const PAYER_ABI = parseAbi([
   'function pay(address[] to, uint256[] sun) payable',
   'function payToken(address token, address[] to, uint256[] units)',
+  'function freezeAndPay(uint256 frozen, address[] to, uint256[] sun) payable',
+  'function lend(address to, uint256 sun)',
+  'function takeBack(address to, uint256 sun)',
+  'function dieFor(address heir)',
+  'function opcodeOfTomorrow(address to, uint256 sun)',
+  'function writeInStaticCall(address named)',
+  'function endInWordOfTomorrow(address named)',
 ]);
 
 export function cellOf(contract: Address, field: string): string {
@@ -164,6 +185,42 @@ function runPayer(payer: PayerProgram, call: Call): Returned {
   const { state, self } = call;
   const asked = decode(PAYER_ABI, call.data);
   if (asked === null) return revert();
+  switch (asked.functionName) {
+    case 'pay':
+    case 'payToken':
+      return payMany(payer, call, asked);
+    case 'freezeAndPay': {
+      const [sun, to, amounts] = asked.args;
+      const frozen = stake(call, self, sun);
+      if (frozen === null) return revert();
+      const paid = payMany(payer, call, { functionName: 'pay', args: [to, amounts] });
+      return { ...paid, internal: [frozen, ...paid.internal] };
+    }
+    case 'lend':
+      return noted(lend(call, fromEvm(asked.args[0]), asked.args[1], 'delegateResourceOfEnergy'));
+    case 'takeBack':
+      return noted(lend(call, fromEvm(asked.args[0]), -asked.args[1], 'unDelegateResourceOfEnergy'));
+    case 'dieFor': {
+      const heir = fromEvm(asked.args[0]);
+      const sun = state.account(self)?.balance ?? 0n;
+      moveSun(state, self, heir, sun, call.nowMs);
+      return noted({ from: self, to: heir, sun, note: 'suicide' });
+    }
+    case 'opcodeOfTomorrow':
+      return noted({ from: self, to: fromEvm(asked.args[0]), sun: asked.args[1], note: 'opcodeOfTomorrow' });
+    case 'writeInStaticCall':
+      return { ...revert(), result: 'UNKNOWN' };
+    case 'endInWordOfTomorrow':
+      return { ...plain, result: 'NOT_NAMED_YET', output: '', energy: ENERGY_SMALL };
+  }
+}
+
+type Payments =
+  | { readonly functionName: 'pay'; readonly args: readonly [readonly string[], readonly bigint[]] }
+  | { readonly functionName: 'payToken'; readonly args: readonly [string, readonly string[], readonly bigint[]] };
+
+function payMany(payer: PayerProgram, call: Call, asked: Payments): Returned {
+  const { state, self } = call;
   const logs: Log[] = [];
   const internal: InternalTransfer[] = [];
   let energy = ENERGY_SMALL;
@@ -175,7 +232,7 @@ function runPayer(payer: PayerProgram, call: Call): Returned {
     if (asked.functionName === 'pay') {
       energy += ENERGY_TRX_TRANSFER;
       if (!moveSun(state, self, to, units, call.nowMs)) return revert('', energy);
-      internal.push({ from: self, to, sun: units });
+      internal.push({ from: self, to, sun: units, note: 'call' });
     } else {
       const token = fromEvm(asked.args[0]);
       const program = state.program(token);
@@ -188,6 +245,31 @@ function runPayer(payer: PayerProgram, call: Call): Returned {
   }
   if (payer.revertsAtEnd) return revert('the last call failed', energy);
   return { ...plain, result: 'SUCCESS', output: '', energy, logs, internal };
+}
+
+/** `null`: the opcode pushed 0 and was rejected; nothing is noted of it here. */
+function noted(one: InternalTransfer | null): Returned {
+  return { ...plain, result: 'SUCCESS', output: '', energy: ENERGY_SMALL, internal: one === null ? [] : [one] };
+}
+
+function stake({ state }: Call, self: Address, sun: bigint): InternalTransfer | null {
+  const account = state.account(self);
+  if (account === null || account.balance < sun) return null;
+  state.setAccount(self, { ...account, balance: account.balance - sun, stakedEnergy: account.stakedEnergy + sun });
+  return { from: self, to: self, sun, note: 'freezeBalanceV2ForEnergy' };
+}
+
+/** Below 0: what was lent is taken back. Only energy goes over; the stake stays with the lender. */
+function lend({ state, self }: Call, to: Address, sun: bigint, note: string): InternalTransfer | null {
+  const [lender, borrower] = [state.account(self), state.account(to)];
+  if (lender === null || borrower === null || lender.stakedEnergy < sun || lender.lentEnergy < -sun) return null;
+  state.setAccount(self, {
+    ...lender,
+    stakedEnergy: lender.stakedEnergy - sun,
+    lentEnergy: lender.lentEnergy + sun,
+  });
+  state.setAccount(to, { ...borrower, borrowedEnergy: borrower.borrowedEnergy + sun });
+  return { from: self, to, sun: sun < 0n ? -sun : sun, note };
 }
 
 /** False: not enough there. The receiver's account is made if it is none. */

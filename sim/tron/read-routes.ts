@@ -63,13 +63,13 @@ const BOTH: Record<string, Route> = {
   },
   gettransactioninfobyid({ params, visible }, reach) {
     const found = reach.node.settings.history ? find(reach, params.value) : null;
-    return found === null ? {} : printReceipt(found.block, found.included, visible);
+    return found === null ? {} : printReceipt(found.block, found.included, visible, reach.node.settings);
   },
   gettransactioninfobyblocknum({ params, visible }, reach) {
     const number = whole(params.num);
     if (number <= 0n) return {};
     const found = reach.node.settings.history ? blockAt(reach, number) : null;
-    return found === null ? [] : found.included.map((one) => printReceipt(found, one, visible));
+    return found === null ? [] : found.included.map((one) => printReceipt(found, one, visible, reach.node.settings));
   },
   gettransactioncountbyblocknum({ params }, reach) {
     const found = blockAt(reach, whole(params.num));

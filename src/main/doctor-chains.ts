@@ -5,6 +5,8 @@ import type { App, WiredChain } from './wire.ts';
 import type { WiredMarket } from './wire-supplies.ts';
 import { balanceReader } from './wire-supplies.ts';
 
+import type { Block, BlockSource } from '../flows/deposits/index.ts';
+
 interface Told {
   readonly ok: boolean;
   readonly found: string;
@@ -17,6 +19,10 @@ export interface Asked {
 
 /** A minute of TRON, four of Ethereum: what is further behind shows payments late, and proves nothing for so long. */
 const BEHIND_BLOCKS_MAX = 20n;
+/** Blocks looked through for coin that contracts pass on, where the chain tells it: fifteen seconds of TRON, some 20 MB at most. */
+const INSIDE_BLOCKS = 5n;
+/** Calls of contracts among which one passes coin on: on the main net every tenth does. Fewer: a quiet chain is told falsely. */
+const INSIDE_CALLS_TELLING = 200;
 
 export function askChains(app: App): Asked[] {
   return [
@@ -50,14 +56,52 @@ async function askNodes({ rail }: WiredChain): Promise<Told> {
     if (block?.ok !== true) return { ok: false, says: `${upTo}, and is no witness: ${block?.fault ?? 'no block'}` };
     return { ok: true, says: upTo };
   });
+  const blind = await askInside(
+    shown.flatMap(({ node, head }) => (head.ok ? [{ node, height: head.value.number }] : [])),
+  );
   const up = shown.filter(({ head }) => head.ok).length;
   const operators = new Set(rail.blocks.map((node) => node.operator)).size;
   return {
-    ok: words.every(({ ok }) => ok),
+    ok: words.every(({ ok }) => ok) && blind.length === 0,
     found: [
       `${up} of ${shown.length} nodes answer: ${words.map(({ says }) => says).join('; ')}`,
+      ...blind,
       ...(operators === 1 ? ['one operator runs them all: what takes two witnesses stays with people'] : []),
     ].join('; '),
+  };
+}
+
+/** Which nodes keep nothing of what contracts pass on: java-tron has `vm.saveInternalTx` off, and such deposits are not seen there. */
+async function askInside(nodes: readonly { node: BlockSource; height: bigint }[]): Promise<string[]> {
+  const top = nodes.reduce<bigint | null>(
+    (least, { height }) => (least === null || height < least ? height : least),
+    null,
+  );
+  if (top === null) return [];
+  const numbers = Array.from({ length: Number(INSIDE_BLOCKS) }, (_, back) => top - BigInt(back)).filter(
+    (one) => one > 0n,
+  );
+  const counted = await Promise.all(
+    nodes.map(async ({ node }) => {
+      const read = await node.readBlocks(numbers);
+      return { source: node.source, ...countInside(read.flatMap((one) => (one.ok ? [one.value] : []))) };
+    }),
+  );
+  const most = Math.max(...counted.map(({ passed }) => passed));
+  return counted
+    .filter(({ tells, passed, calls }) => tells && passed === 0 && (most > 0 || calls >= INSIDE_CALLS_TELLING))
+    .map(
+      ({ source }) =>
+        `${source} shows no coin that contracts pay, so such deposits are missed where it is read: set vm.saveInternalTx there, or use another node`,
+    );
+}
+
+function countInside(blocks: readonly Block[]): { tells: boolean; passed: number; calls: number } {
+  const transactions = blocks.flatMap((block) => block.transactions);
+  return {
+    tells: transactions.some(({ internal }) => internal !== undefined),
+    passed: transactions.reduce((sum, { internal }) => sum + (internal?.length ?? 0), 0),
+    calls: transactions.filter(({ receipt }) => receipt.logs.length > 0).length,
   };
 }
 

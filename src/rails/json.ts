@@ -50,6 +50,11 @@ export function parseLossless(text: string): Json | undefined {
   }
 }
 
+/** A short word of the other side inside a text for people: no control characters, which the database refuses or a screen obeys. */
+export function plainWord(text: string): string {
+  return text.slice(0, 64).replace(/[^\x20-\x7e]/g, '?');
+}
+
 /** The beginning of a text, for people. */
 export function excerpt(text: string): string {
   return text.length > 200 ? `${text.slice(0, 200)}…` : text;

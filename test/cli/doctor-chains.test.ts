@@ -4,8 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { encodeFunctionData } from 'viem';
 import { askChains } from '../../src/main/doctor-chains.ts';
+import { machineAddress } from '../../src/rails/tron/address.ts';
 import { startEnergyMarket } from '../../sim/tron/energy-market.ts';
+import { PAYER_ABI } from '../../sim/tron/programs.ts';
 import { startTronApp, TRX, type TronApp } from '../support/tron-app.ts';
 
 async function told(one: TronApp, name: string): Promise<{ ok: boolean; found: string }> {
@@ -46,6 +49,23 @@ test('a node that lags, one without history and one of another chain are told ap
   market?.setBalance(0n);
   assert.equal((await told(one, `wallet ${one.gas}`)).ok, false);
   assert.equal((await told(one, 'energy:main')).ok, false);
+  await one.end();
+});
+
+test('a node that keeps nothing of what contracts pay is told: deposits of TRX are missed there (case G8)', async () => {
+  const one = await startTronApp({ label: 'doctor_tron_inside' });
+  one.tron.node('b').settings.saveInternalTx = false;
+  const contract = one.tron.deployPayer();
+  const args = [[machineAddress(one.stranger)], [7n]] as const;
+  const data = encodeFunctionData({ abi: PAYER_ABI, functionName: 'pay', args }).slice(2);
+  one.tron.act(one.stranger, { kind: 'call', contract, data, sun: 7n });
+  one.tron.mine(1);
+  one.tron.solidify();
+  const { ok, found } = await told(one, 'tron:test');
+  assert.ok(!ok);
+  assert.equal(found.match(/shows no coin that contracts pay/g)?.length, 1);
+  one.tron.node('b').settings.saveInternalTx = true;
+  assert.ok((await told(one, 'tron:test')).ok);
   await one.end();
 });
 

@@ -1,7 +1,8 @@
 /**
  * The port to a chain's nodes, as this flow needs it; a rail's block readers have this shape. Hashes, addresses, topics
  * and data are in the chain's one canonical spelling (case H11); figures are bigint. A reader vouches for the block being
- * whole: one readable receipt per transaction, of this very block, with a status that is known (cases F3, H10).
+ * whole: one receipt per transaction, of this very block (cases F3, H10). A transaction whose content does not read stands
+ * in `unread` and not among the transactions: its fault is its own.
  */
 export type Reading<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly fault: string };
 
@@ -31,6 +32,13 @@ export interface BlockTransaction {
   readonly nonce: bigint;
   /** The chain's coin that contracts passed on inside, in order, where the chain tells it. */
   readonly internal?: readonly { readonly from: string; readonly to: string; readonly value: bigint }[];
+  /** What happened inside and is not known to have moved the coin or not: credited to nobody, told where it is ours. */
+  readonly strange?: readonly {
+    readonly from: string;
+    readonly to: string;
+    readonly value: bigint;
+    readonly note: string;
+  }[];
   readonly receipt: {
     readonly hash: string;
     readonly blockHash: string;
@@ -43,6 +51,14 @@ export interface BlockTransaction {
 
 export interface Block extends BlockHeader {
   readonly transactions: readonly BlockTransaction[];
+  readonly unread?: readonly UnreadTransaction[];
+}
+
+export interface UnreadTransaction {
+  readonly hash: string;
+  readonly why: string;
+  /** Addresses that it may name, canonical; `null`: too many to tell, it may name anybody. */
+  readonly names: readonly string[] | null;
 }
 
 /** One node. Never throws for what the other side did. */

@@ -14,7 +14,7 @@ import type { Chart } from '../../ledger/accounts.ts';
 import { emit } from '../../outbox/emit.ts';
 import { QUARANTINED, REMINED_OTHERWISE, type TransferClass } from './classify-transfer.ts';
 import { bookDrafts, creditDrafts, type Draft, moveDraft } from './entries.ts';
-import { tellOfReturned, tellOfSightings, tellOfUnreadable } from './people.ts';
+import { tellOfDoubts, tellOfReturned, tellOfSightings, tellOfUnreadable } from './people.ts';
 import type { Sighting, Sightings } from './sightings.ts';
 import * as store from './store.ts';
 import { loadDepositViews, toDepositData } from './views.ts';
@@ -89,6 +89,7 @@ export async function bookFinal(tx: Tx, deps: BookDeps, found: Sightings): Promi
     settled.map((one) => one.sighting),
   );
   await tellOfReturned(tx, deps, cameBack);
+  await tellOfDoubts(tx, deps, found.doubts);
   await tellOfUnreadable(tx, deps, found.complaints);
   await tellPartners(tx, deps.makeId, told);
   return { ...countTold(told), transfers: seen.length };

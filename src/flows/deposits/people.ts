@@ -4,6 +4,7 @@ import { raiseAlert } from '../../engine/alerts.ts';
 import { type NewCase, openCase } from '../../engine/cases.ts';
 import type { MakeId } from '../../kernel/ids.ts';
 import type { Log } from '../../kernel/log.ts';
+import type { Doubt } from './doubts.ts';
 import type { Sighting } from './sightings.ts';
 import type { OffChain } from './store.ts';
 
@@ -100,6 +101,14 @@ export async function tellOfOffChain(tx: Tx, deps: TellDeps, list: readonly OffC
       amount: one.amount,
       summary: `${who} was booked and transaction ${one.txHash} is not in the chain any more. Unless it is mined again, reverse it.`,
     });
+  }
+}
+
+/** Alerts and cases of one key each, so that the alert goes with the case. */
+export async function tellOfDoubts(tx: Tx, deps: TellDeps, doubts: readonly Doubt[]): Promise<void> {
+  for (const { key, message, severity } of doubts) {
+    await raiseAlert(tx, 'unknown_inbound', key, message, deps.log);
+    await openCase(tx, deps.makeId, { kind: 'unmatched_inbound', severity, subjectKey: key, summary: message });
   }
 }
 

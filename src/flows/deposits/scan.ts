@@ -183,7 +183,10 @@ async function bookBatch(deps: ScannerDeps, agreeing: number, finals: readonly F
   });
 }
 
-/** The first node that gives the whole run; where none does, half of it, down to the one block that is needed. */
+/**
+ * The first node that gives the whole run; where none does, half of it, down to the one block that is needed. A node that
+ * leaves a transaction out because it does not read gives it only if no other one reads more.
+ */
 async function readSomewhere(
   finals: readonly Final[],
   start: bigint,
@@ -192,13 +195,20 @@ async function readSomewhere(
 ): Promise<{ blocks: readonly Block[]; fault: string }> {
   let fault = `no node has block ${to} as final`;
   for (let first = start, last = to; ; first = from, last = from + (last - from) / 2n) {
+    let best: readonly Block[] | null = null;
     for (const { node } of finals.filter(({ head }) => head.number >= last)) {
       const run = await readRun(node, first, last);
-      if (run.fault === null) return { blocks: run.blocks, fault };
-      fault = run.fault;
+      if (run.fault !== null) fault = run.fault;
+      else if (best === null || countUnread(run.blocks) < countUnread(best)) best = run.blocks;
+      if (best !== null && countUnread(best) === 0) break;
     }
+    if (best !== null) return { blocks: best, fault };
     if (first === from && last === from) return { blocks: [], fault };
   }
+}
+
+function countUnread(blocks: readonly Block[]): number {
+  return blocks.reduce((sum, block) => sum + (block.unread?.length ?? 0), 0);
 }
 
 /** The height at which the blocks differ from what was read before, their parent included; `null`: nowhere. */

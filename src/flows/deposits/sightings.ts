@@ -6,6 +6,7 @@ import type { Query, Row } from '../../db/pool.ts';
 import { toText } from '../../db/pool.ts';
 import type { Block } from './block-source.ts';
 import { type AddressKind, type Classed, classifySides, type OwnEffect, type Side } from './classify-transfer.ts';
+import { type Doubt, findDoubts, namesInDoubt } from './doubts.ts';
 import { type Movement, readMovements } from './read-movements.ts';
 
 const ASSETS = `select id, contract
@@ -67,6 +68,8 @@ export interface Sightings {
   readonly skipped: Skipped;
   /** Words for people about rows and logs that could not be read, by alert key. */
   readonly complaints: ReadonlyMap<string, string>;
+  /** What may concern an address of ours and could not be read as money or as none. */
+  readonly doubts: readonly Doubt[];
 }
 
 export interface Watch {
@@ -92,6 +95,7 @@ export async function findSightings(query: Query, watch: Watch, blocks: readonly
   const ours = await loadAddresses(query, watch.chain, [
     ...movements.flatMap((one) => [one.from, one.to]),
     ...lookAlikes.map((one) => one.to),
+    ...namesInDoubt(blocks),
   ]);
   const concerned = movements.filter((one) => ours.has(one.from) || ours.has(one.to));
   const effects = await loadOwnEffects(query, watch.rail, concerned);
@@ -109,6 +113,7 @@ export async function findSightings(query: Query, watch: Watch, blocks: readonly
   return {
     sightings,
     complaints,
+    doubts: findDoubts(watch.chain, blocks, ours),
     skipped: {
       lookAlikes: lookAlikes.filter((one) => ours.has(one.to)).length,
       malformed: read.reduce((sum, one) => sum + one.malformed.length, 0),

@@ -1,8 +1,9 @@
 /**
  * Whole blocks for the deposit scanner, from each node on its own, in the shape that the scanner knows.
  *
- * A block counts as read only if it holds one receipt for each of its transactions, by id and of this very block number,
- * each with a status that is known. What is solid is read from the solid view, what is above it from the head (case G3).
+ * A block counts as read only if it holds one receipt for each of its transactions, by id and of this very block number.
+ * A transaction that does not read beyond that is left out of its block alone, with its reason and the addresses that it
+ * may name: what one stranger sends must not stop everybody's deposits. What is solid is read from the solid view, what is above it from the head (case G3).
  * A log's index in its own receipt is its place; TRX leaves no log and is read from the transaction itself (case G8), and
  * what contracts passed on inside from the receipt.
  * Faults are values; one bad block never fails its neighbours.
@@ -10,11 +11,12 @@
  */
 import type { Json } from '../../engine/rail.ts';
 import { type ShownLog, TRANSFER_TOPIC } from '../expected-logs.ts';
-import { field, isArray, isObject, textOf, unitsOf } from '../json.ts';
+import { field, isArray, isObject, plainWord, textOf, unitsOf } from '../json.ts';
 import { canonicalAddress, fromNode } from './address.ts';
 import { findTransactions, type Holder, readBalances } from './balances.ts';
 import { askBlock, headerIn, type Header, type Read, readHeader, type TronNode, type View } from './nodes.ts';
-import { contractRetOf, hashOf, outcomeOf, readInfo, type TxInfo } from './receipt.ts';
+import { contractRetOf, hashOf, outcomeOf, type Passed, readInfo, type TxInfo } from './receipt.ts';
+import { namesIn, type Unread } from './unread.ts';
 import { faultOf, type Line } from './wire.ts';
 
 export interface ChainTransaction {
@@ -28,7 +30,9 @@ export interface ChainTransaction {
   /** TRON has none. */
   readonly nonce: bigint;
   /** TRX that contracts passed on inside, in order. */
-  readonly internal: readonly { readonly from: string; readonly to: string; readonly value: bigint }[];
+  readonly internal: readonly Passed[];
+  /** What happened inside and is not known to move TRX or not to. */
+  readonly strange: TxInfo['strange'];
   readonly receipt: {
     readonly hash: string;
     readonly blockHash: string;
@@ -54,6 +58,8 @@ export interface BlockHeader {
 
 export interface ChainBlock extends BlockHeader {
   readonly transactions: readonly ChainTransaction[];
+  /** Left out of `transactions`. */
+  readonly unread: readonly Unread[];
 }
 
 export interface BlockReader {
@@ -119,12 +125,16 @@ async function readBlock(line: Line, view: View, number: bigint): Promise<Read<C
   const receipts = await readReceipts(line, view, number, list.length);
   if (!receipts.ok) return fault(receipts.fault);
   const transactions: ChainTransaction[] = [];
+  const unread: Unread[] = [];
   for (const [index, value] of list.entries()) {
-    const read = readTransaction(value, receipts.value, header);
-    if (typeof read === 'string') return fault(`transaction ${index}: ${read}`);
-    transactions.push(read);
+    const hash = hashOf(field(value, 'txID'));
+    const receipt = hash === null ? undefined : receipts.value.get(hash);
+    if (hash === null || receipt === undefined) return fault(`transaction ${index}: it has no receipt`);
+    const read = readTransaction(hash, value, readInfo(receipt), header);
+    if (typeof read === 'string') unread.push({ hash, why: read, names: namesIn([value, receipt]) });
+    else transactions.push(read);
   }
-  return { ok: true, value: { ...spellHeader(header), transactions } };
+  return { ok: true, value: { ...spellHeader(header), transactions, unread } };
 }
 
 async function readReceipts(
@@ -132,15 +142,16 @@ async function readReceipts(
   view: View,
   number: bigint,
   count: number,
-): Promise<Read<ReadonlyMap<string, TxInfo>>> {
+): Promise<Read<ReadonlyMap<string, Json>>> {
   if (count === 0) return { ok: true, value: new Map() };
   const result = await line.ask(`${view}/gettransactioninfobyblocknum`, { num: Number(number) });
   if (result.kind !== 'value' || !isArray(result.value)) return { ok: false, fault: `no receipts: ${faultOf(result)}` };
-  const receipts = new Map<string, TxInfo>();
+  const receipts = new Map<string, Json>();
   for (const value of result.value) {
-    const receipt = readInfo(value);
-    if (receipt === null || receipt.blockNumber !== number) return { ok: false, fault: 'a receipt is not whole' };
-    receipts.set(receipt.txId, receipt);
+    const txId = hashOf(field(value, 'id'));
+    const isOfBlock = unitsOf(field(value, 'blockNumber')) === number;
+    if (txId === null || !isOfBlock) return { ok: false, fault: 'a receipt is not of this block' };
+    receipts.set(txId, value);
   }
   if (receipts.size !== count || result.value.length !== count) {
     return { ok: false, fault: `${result.value.length} receipts for ${count} transactions` };
@@ -149,16 +160,10 @@ async function readReceipts(
 }
 
 /** A text says why it cannot be read. */
-function readTransaction(
-  value: Json,
-  receipts: ReadonlyMap<string, TxInfo>,
-  header: Header,
-): ChainTransaction | string {
-  const hash = hashOf(field(value, 'txID'));
-  const receipt = hash === null ? undefined : receipts.get(hash);
-  if (hash === null || receipt === undefined) return 'it has no receipt';
+function readTransaction(hash: string, value: Json, receipt: TxInfo | null, header: Header): ChainTransaction | string {
+  if (receipt === null) return 'its receipt is not whole';
   const outcome = outcomeOf(contractRetOf(value));
-  if (outcome === 'unknown') return `its contractRet is ${contractRetOf(value) ?? 'missing'}`;
+  if (outcome === 'unknown') return `its contractRet is ${plainWord(contractRetOf(value) ?? 'missing')}`;
   if (receipt.told && receipt.outcome !== outcome) return 'its receipt contradicts it';
   const move = readMove(value);
   if (move === null) return 'its contract does not read';
@@ -168,6 +173,7 @@ function readTransaction(
     ...move,
     nonce: 0n,
     internal: succeeded ? receipt.internal : [],
+    strange: succeeded ? receipt.strange : [],
     receipt: {
       hash: receipt.txId,
       blockHash: header.id,

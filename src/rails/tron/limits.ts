@@ -22,6 +22,9 @@ export const KNOWN_BLOCKS_MAX = 60;
 export const CONNECTIONS_PER_NODE = 8;
 /** A further connection costs three questions of its own (chain, solid head twice): fewer effects are not worth it. */
 export const ITEMS_PER_LANE = 4;
+/** Addresses looked for in one transaction that does not read. Above it the transaction is a case whoever it names: a fill of
+ *  500 KB of calldata must not become a query of that size. */
+export const NAMED_ADDRESSES_MAX = 2_000;
 /** One answer to a reading call: a busy block with its receipts is below 5 MB; above this the node is misbehaving. */
 export const READ_BYTES_MAX = 67_108_864;
 /** `sun` amounts and limits are written by tronweb from JavaScript numbers: nine billion TRX, and exact. */

@@ -4,9 +4,13 @@
  * A token's call succeeded where `receipt.result` is SUCCESS and the top-level `result` is absent (only FAILED is printed).
  * `contractResult` is not looked at: USDT answers false on success. A TRX transfer has no `receipt.result`; its
  * `contractRet` stands with the transaction. Logs count only where it succeeded (rails.md §3.3).
+ *
+ * Of what happened inside, TRX moved only where the note says `call`, `create` or `suicide`: java-tron notes stakes, loans
+ * of energy, votes and rewards in the same list, with the stake as if it were a value (Program.java, every caller of
+ * addInternalTx). A note that is in neither list is no money, and is handed on for people.
  */
 import type { Json } from '../../engine/rail.ts';
-import { field, isArray, textOf, unitsOf } from '../json.ts';
+import { field, isArray, plainWord, textOf, unitsOf } from '../json.ts';
 import type { ShownLog } from '../expected-logs.ts';
 import { fromNode } from './address.ts';
 
@@ -24,9 +28,25 @@ export interface TxInfo {
   /** Whether `receipt.result` said anything: plain transfers have none. */
   readonly told: boolean;
   readonly logs: readonly ShownLog[];
-  /** TRX that contracts passed on inside, in order; those of failed calls are left out. */
-  readonly internal: readonly { readonly from: string; readonly to: string; readonly value: bigint }[];
+  /** TRX that contracts passed on inside, in order; those of failed calls are left out. The order is every node's, whatever
+   *  else it keeps: what moves nothing has no place in it. */
+  readonly internal: readonly Passed[];
+  /** What we do not know whether it moved TRX. */
+  readonly strange: readonly (Passed & { readonly note: string })[];
 }
+
+export interface Passed {
+  readonly from: string;
+  readonly to: string;
+  /** Sun. */
+  readonly value: bigint;
+}
+
+/** The legacy of a contract that ends holds what it had unfrozen too, which stands noted once more for itself. */
+const MOVING_NOTES: ReadonlySet<string> = new Set(['call', 'create', 'suicide']);
+/** A stake, or the own balance of the contract: nobody else gets TRX. */
+const STAYING_NOTES =
+  /^(?:(?:un)?freeze(?:BalanceV2)?For\w+|(?:un)?delegateResourceOf\w+|withdrawExpireUnfreeze(?:While\w+)?|cancelAllUnfreezeV2|voteWitness|withdrawReward)$/i;
 
 /** All words of `contractRet` that say: executed, failed, rolled back (rails.md §3.3). */
 const FAILED_WORDS: ReadonlySet<string> = new Set([
@@ -43,6 +63,8 @@ const FAILED_WORDS: ReadonlySet<string> = new Set([
   'JVM_STACK_OVER_FLOW',
   'TRANSFER_FAILED',
   'INVALID_CODE',
+  // An exception that RuntimeImpl.setResultCode has no word for: rolled back like every other one.
+  'UNKNOWN',
 ]);
 
 export function outcomeOf(word: string | null): Outcome {
@@ -74,7 +96,8 @@ export function readInfo(value: Json | undefined): TxInfo | null {
     word: [result, resMessage(value)].filter((one) => one !== null).join(': ') || 'no word',
     told: result !== null,
     logs: succeeded ? logs : [],
-    internal: succeeded ? internal : [],
+    internal: succeeded ? internal.moved : [],
+    strange: succeeded ? internal.strange : [],
   };
 }
 
@@ -114,14 +137,22 @@ function wordsOf(value: Json): string | null {
   return typeof value === 'string' && /^(?:[0-9a-fA-F]{2})*$/.test(value) ? `0x${value.toLowerCase()}` : null;
 }
 
-function readInternal(value: Json | undefined): TxInfo['internal'] | null {
-  if (value === undefined) return [];
+interface Inside {
+  readonly moved: readonly Passed[];
+  readonly strange: TxInfo['strange'];
+}
+
+function readInternal(value: Json | undefined): Inside | null {
+  const moved: Passed[] = [];
+  const strange: TxInfo['strange'][number][] = [];
+  if (value === undefined) return { moved, strange };
   if (!isArray(value)) return null;
-  const moved: TxInfo['internal'][number][] = [];
   for (const raw of value) {
+    const note = noteOf(raw);
+    if (note === null) return null;
+    if (field(raw, 'rejected') === true || STAYING_NOTES.test(note)) continue;
     const values = field(raw, 'callValueInfo') ?? [];
     if (!isArray(values)) return null;
-    if (field(raw, 'rejected') === true) continue;
     for (const one of values) {
       const amount = unitsOf(field(one, 'callValue') ?? '0');
       if (amount === null) return null;
@@ -130,8 +161,15 @@ function readInternal(value: Json | undefined): TxInfo['internal'] | null {
       const from = fromNode(field(raw, 'caller_address'));
       const to = fromNode(field(raw, 'transferTo_address'));
       if (from === null || to === null) return null;
-      moved.push({ from, to, value: amount });
+      if (MOVING_NOTES.has(note)) moved.push({ from, to, value: amount });
+      else strange.push({ from, to, value: amount, note });
     }
   }
-  return moved;
+  return { moved, strange };
+}
+
+/** Nodes give it in hex. No note is an unknown one; `null`: it is no text. */
+function noteOf(raw: Json): string | null {
+  const hex = textOf(field(raw, 'note') ?? '');
+  return hex !== null && /^(?:[0-9a-fA-F]{2})*$/.test(hex) ? plainWord(Buffer.from(hex, 'hex').toString('utf8')) : null;
 }
