@@ -136,7 +136,10 @@ export const cliDeps: CliDeps = {
         ...config.chains.map((chain) => `eip155:${chain.chainId}`),
         ...config.tron.map((chain) => `tron:${chain.network} (tron:0x${chain.genesisId.slice(-8)})`),
       ],
-      banks: config.banks.map((bank) => `bank:${bank.name} (${bank.profile} at ${bank.baseUrl})`),
+      banks: [
+        ...config.banks.map((bank) => `bank:${bank.name} (${bank.profile} at ${bank.baseUrl})`),
+        ...config.escrows.map((one) => `escrow:${one.name} (${one.profile} at ${one.baseUrl})`),
+      ],
     };
   },
   checkKeys: async () => (await import('./doctor.ts')).checkKeys(readConfig()),

@@ -6,6 +6,7 @@ import { CAPABILITIES } from '../rails/evm/limits.ts';
 import { assetShape, gasShape, nodeFields } from './config-asset-shape.ts';
 import { Bank } from './config-bank-shape.ts';
 import { closed, says, Units, Whole } from './config-kinds.ts';
+import { Escrow, Group } from './config-p2p-shape.ts';
 import { TronChain } from './config-tron-shape.ts';
 
 const Asset = assetShape({
@@ -121,6 +122,20 @@ export const FileShape = Type.Object(
         description: 'Banks and payout providers',
         absent: 'none',
         ...says('a list of banks'),
+      }),
+    ),
+    escrows: Type.Optional(
+      Type.Array(Escrow, {
+        description: 'Escrow providers whose liquidity fills buyers’ orders',
+        absent: 'none',
+        ...says('a list of escrow providers'),
+      }),
+    ),
+    p2p: Type.Optional(
+      Type.Array(Group, {
+        description: 'Groups of partners whose buyers and sellers are matched with each other',
+        absent: 'none',
+        ...says('a list of groups'),
       }),
     ),
     wallets: Type.Optional(

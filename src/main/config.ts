@@ -13,6 +13,8 @@ import type { Cut, CutMode, PortKind } from '../kernel/ports.ts';
 import { BANK_SECRET_PREFIX } from './config-bank-shape.ts';
 import { type BankConfig, readBanks } from './config-banks.ts';
 import { fieldRows, fileFaults } from './config-fields.ts';
+import { type EscrowConfig, groupFaults, readEscrows } from './config-p2p.ts';
+import { ESCROW_SECRET_PREFIX, type WrittenGroup } from './config-p2p-shape.ts';
 import { type ChainConfig, FileShape, type WalletConfig } from './config-shape.ts';
 import { readTron, type TronConfig } from './config-tron.ts';
 import { TRON_SECRET_PREFIX } from './config-tron-shape.ts';
@@ -70,6 +72,11 @@ export const SETTINGS: readonly Setting[] = [
     fallback: 'none',
   },
   {
+    name: `${ESCROW_SECRET_PREFIX}…`,
+    meaning: 'Keys of escrow providers, under the names that `secretFrom` gives them',
+    fallback: 'none',
+  },
+  {
     name: 'PAYONCE_METRICS_TOKEN',
     meaning: 'When given, GET /metrics wants it as a bearer token',
     fallback: 'none: open; needed in production',
@@ -111,6 +118,8 @@ export interface Config {
   readonly chains: readonly ChainConfig[];
   readonly tron: readonly TronConfig[];
   readonly banks: readonly BankConfig[];
+  readonly escrows: readonly EscrowConfig[];
+  readonly p2p: readonly WrittenGroup[];
   readonly wallets: readonly WalletConfig[];
   /** Time zone of the nightly realizations; null: none are made. */
   readonly realizationsZone: string | null;
@@ -187,9 +196,12 @@ export function readConfig(environment: Environment = process.env): Config {
     chains: file.chains,
     tron: readTron(file.tron ?? [], { text, deployment }, faults),
     banks: readBanks(file.banks ?? [], { text, production, deployment }, faults),
+    escrows: readEscrows(file.escrows ?? [], { text, production }, faults),
+    p2p: file.p2p ?? [],
     wallets: file.wallets ?? [],
     realizationsZone: readZone(file.realizations?.timeZone ?? null, faults),
   };
+  groupFaults(config.p2p, config.escrows, faults);
   if (production) {
     if (databaseUrl === null) faults.push('DATABASE_URL: needed in production');
     if (text('PAYONCE_MASTER_SECRET') === null) faults.push('PAYONCE_MASTER_SECRET: needed in production');
@@ -291,7 +303,7 @@ function readCut(value: string | null, faults: string[]): Cut | null {
   };
 }
 
-const SECRET_PREFIXES = [BANK_SECRET_PREFIX, TRON_SECRET_PREFIX];
+const SECRET_PREFIXES = [BANK_SECRET_PREFIX, TRON_SECRET_PREFIX, ESCROW_SECRET_PREFIX];
 /** By the end of their names, so that a new one cannot be forgotten; inbound sources carry theirs in the value. */
 const SECRET_SETTING = /_(?:SECRET|PASSPHRASE|KEY|TOKEN|INBOUND)$/;
 

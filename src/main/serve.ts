@@ -22,6 +22,7 @@ import { checkBanks } from './bank-health.ts';
 import { keepDatabaseUrl, makeDataFolder } from './data-folder.ts';
 import { examineApp } from './doctor.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
+import { registerP2p } from './register-p2p.ts';
 import { registerWallets } from './register-wallets.ts';
 import { type App, wire, type WireOptions } from './wire.ts';
 import { reconciledChains } from './wire-reconcile.ts';
@@ -74,6 +75,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
       scanners: app.chains.map((chain) => ({ name: chain.chain, runOnce: () => chain.scanner.runOnce() })),
       courier: app.courier,
       inbox: app.inbox,
+      matcher: app.matcher,
       chores: [
         {
           name: 'register chains',
@@ -151,6 +153,7 @@ export async function openApp(
   try {
     await registerAssets(app);
     await registerWallets(app);
+    await registerP2p(app);
     await checkDatabaseMarks(app);
     // Development databases need no fsync; where money moves, one that may forget a commit seals nothing.
     if (config.production) await examineApp(app);

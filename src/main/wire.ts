@@ -20,6 +20,7 @@ import { makeEngine } from '../engine/engine.ts';
 import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
+import { makeLegVerbs, makeMatcher, makeP2pFlows, type Matcher } from '../flows/p2p/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeSupplies, makeSupplyFlows, type Supplies, type SupplyPolicy } from '../flows/supplies/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
@@ -59,6 +60,7 @@ export interface App {
   readonly courier: Courier;
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
+  readonly matcher: Matcher;
   /** How the rails were when last asked; empty: not asked yet. */
   readonly health: Map<string, 'ok' | 'degraded'>;
   /** Set by the workers in this process: hints that there is work. */
@@ -121,6 +123,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeCollections(chart),
       makeRealizations(chart),
       ...makeSupplyFlows(chart, log),
+      ...makeP2pFlows(chart, makeId),
     ],
     supply: supplies.port,
     rails,
@@ -130,6 +133,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...makeRepairVerbs({ pool, chart, makeId }),
       ...makeFundingVerbs({ pool, chart }),
       ...makeStatementVerbs(pool),
+      ...makeLegVerbs(pool, { chart, makeId }),
       close: objectAll([batchVerbs.close, depositVerbs.close]),
     },
     leaseMs: config.leaseMs,
@@ -205,6 +209,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     courier,
     receiver,
     inbox,
+    matcher: makeMatcher(engine, log),
     health: new Map(),
     wakes,
     wake,

@@ -3,6 +3,7 @@
  *   sender     plans, seals and sends what is pending
  *   watcher    looks at what is sealed, settles, re-opens, scans for deposits, works the inbox
  *   courier    brings events to partners' endpoints
+ *   matcher    matches buyers' orders with sellers' and with liquidity, and ends what time ends
  *   scheduler  alerts for long stays, start-up checks that are tried again
  */
 import { sendOnce, watchOnce } from '../engine/advance.ts';
@@ -17,7 +18,7 @@ import type { Log } from '../kernel/log.ts';
 import type { Clock } from '../kernel/ports.ts';
 import { type Loop, startLoop, withoutOverlap } from './loop.ts';
 
-export const ROLES = ['sender', 'watcher', 'courier', 'scheduler'] as const;
+export const ROLES = ['sender', 'watcher', 'courier', 'matcher', 'scheduler'] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface RoleDeps {
@@ -27,6 +28,7 @@ export interface RoleDeps {
   readonly scanners: readonly { readonly name: string; runOnce(): Promise<{ outcome: string }> }[];
   readonly courier: { runOnce(): Promise<{ worked: number }> };
   readonly inbox: { runOnce(): Promise<{ worked: number }> };
+  readonly matcher: { readonly idleMs: number; runOnce(): Promise<boolean> };
   /** Work of its own time; of the scheduler unless it says so. */
   readonly chores: readonly {
     readonly name: string;
@@ -77,6 +79,9 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
         break;
       case 'courier':
         start('courier', limits.WORKER_IDLE_MS, async () => (await deps.courier.runOnce()).worked > 0);
+        break;
+      case 'matcher':
+        start('matcher', deps.matcher.idleMs, () => deps.matcher.runOnce());
         break;
       case 'scheduler':
         for (const rail of engine.rails.values()) {

@@ -164,7 +164,6 @@ export class Desk {
     this.touched.legs.add(legId);
   }
 
-  /** Frozen for people (`true`), or free again. */
   dispute(legId: string, is: boolean): void {
     const leg = this.mustLeg(legId);
     leg.disputedAt = is ? (leg.disputedAt ?? leg.createdAt) : null;

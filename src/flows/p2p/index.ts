@@ -16,6 +16,7 @@ import type { Flow } from '../../engine/flow.ts';
 import type { MakeId } from '../../kernel/ids.ts';
 import type { Log } from '../../kernel/log.ts';
 import type { Chart } from '../../ledger/accounts.ts';
+import { MATCH_IDLE_MS } from './limits.ts';
 import { type MatchCounts, matchOnce } from './match.ts';
 import { expireOnce, standOnce } from './timers.ts';
 import { makeCancelTradeFlow, makeTradeFlow } from './trades.ts';
@@ -27,12 +28,14 @@ export {
   type DepositOrderRequest,
   type WithdrawOrderRequest,
 } from './intake.ts';
-export { MATCH_IDLE_MS, PRICE_DECIMALS } from './limits.ts';
+export { PRICE_DECIMALS } from './limits.ts';
 export { confirmLeg, countPayment, disputeLeg, markPaid, type PaymentNotice } from './payments.ts';
 export { makeLegVerbs } from './verbs.ts';
 
 export interface Matcher {
   readonly counts: MatchCounts;
+  /** Between two passes with nothing to do (M12). */
+  readonly idleMs: number;
   /** One pass; `true` when there was work. */
   runOnce(): Promise<boolean>;
 }
@@ -42,6 +45,7 @@ export function makeMatcher(engine: EngineDeps, log: Log): Matcher {
   const counts: MatchCounts = { matched: 0, waiting: 0, failed: 0, lost: 0 };
   return {
     counts,
+    idleMs: MATCH_IDLE_MS,
     async runOnce() {
       const stood = await standOnce(engine.pool, engine);
       const claimed = await matchOnce({ ...engine, log }, counts);
