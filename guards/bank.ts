@@ -7,7 +7,7 @@ const ABSENT = 'test/engine/absent.test.ts';
 export const BANK: Guard[] = [
   {
     name: 'same key on re-request',
-    file: 'src/rails/bank/seal.ts',
+    file: 'src/rails/keyed-request.ts',
     find: "[name, textOf(text) ?? '']",
     replace: "[name, name === 'idempotency-key' ? `\"${Math.random()}\"` : (textOf(text) ?? '')]",
     test: TRANSFERS,
@@ -16,7 +16,7 @@ export const BANK: Guard[] = [
   },
   {
     name: 'stored body',
-    file: 'src/rails/bank/seal.ts',
+    file: 'src/rails/keyed-request.ts',
     find: "body: read('body'),",
     replace: 'body: read(\'body\').replace(\'{\', `{"corrected":"${Math.random()}",`),',
     test: 'test/rails/bank-wire.test.ts',

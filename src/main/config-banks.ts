@@ -4,7 +4,8 @@
  * Never: a secret in a fault or in anything that prints a configuration; they are functions here, and print as such.
  */
 import { parseAmount } from '../kernel/money.ts';
-import { type BankRailConfig, configFaults, isLoopback } from '../rails/bank/config.ts';
+import { isLoopback } from '../rails/base-url.ts';
+import { type BankRailConfig, configFaults } from '../rails/bank/config.ts';
 import type { Profile } from '../rails/bank/profile.ts';
 import { PROFILES } from '../rails/bank/profiles/index.ts';
 import type { WrittenBank } from './config-bank-shape.ts';

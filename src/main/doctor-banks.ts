@@ -3,7 +3,8 @@
 import { connect } from 'node:net';
 import type { Finding, Level } from '../audit/finding.ts';
 import { keyWindowMs } from '../engine/send.ts';
-import { evidenceOf, isLoopback } from '../rails/bank/index.ts';
+import { evidenceOf } from '../rails/bank/index.ts';
+import { isLoopback } from '../rails/base-url.ts';
 import type { WiredBank } from './wire-banks.ts';
 
 /** Reached or not is seen at once on any line that a payment may go over. */

@@ -6,7 +6,8 @@ import type { BankFaultRule } from '../../sim/bank/faults.ts';
 import { decryptJwe } from '../../sim/bank/jwe.ts';
 import type { BankOptions } from '../../sim/bank/bank.ts';
 import type { BankRequest, Stage } from '../../sim/bank/profile.ts';
-import type { CodeRow, Profile } from '../../src/rails/bank/profile.ts';
+import type { Profile } from '../../src/rails/bank/profile.ts';
+import type { CodeRow } from '../../src/rails/keyed-profile.ts';
 import type { Provider } from './bank-probe-scene.ts';
 
 const CITE = 'planted';

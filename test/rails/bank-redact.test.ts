@@ -10,7 +10,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { SealedEffect } from '../../src/engine/rail.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
 import { type BankRail, makeBankRail, type Profile, PROFILES } from '../../src/rails/bank/index.ts';
-import { credentialOf } from '../../src/rails/bank/redact.ts';
+import { credentialOf } from '../../src/rails/redact.ts';
 import { objectOf, sealFor } from './bank-scene.ts';
 
 const SECRETS = {

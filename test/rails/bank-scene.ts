@@ -3,10 +3,13 @@
  * stores them. The bodies are written from the providers' documents (rails.md §1), with our key and amounts put in.
  */
 import type { Answer, BankPayee, EffectIntent, Json, Observation, SealedEffect } from '../../src/engine/rail.ts';
-import { type AnswerBody, writeAnswer } from '../../src/rails/bank/answer-body.ts';
-import type { LookUp, Profile } from '../../src/rails/bank/profile.ts';
+import { type AnswerBody, writeAnswer } from '../../src/rails/answer-body.ts';
+import type { Profile, TransferLook } from '../../src/rails/bank/profile.ts';
+import type { LookUp } from '../../src/rails/keyed-profile.ts';
+import type { Scope } from '../../src/rails/keyed-request.ts';
+import { BANK_KIND } from '../../src/rails/bank/kind.ts';
 import { readBankAnswer } from '../../src/rails/bank/read.ts';
-import { readExpect, type Scope, sealTransfer } from '../../src/rails/bank/seal.ts';
+import { readExpect, sealTransfer } from '../../src/rails/bank/seal.ts';
 
 export const SCOPE: Scope = {
   deployment: 'test',
@@ -78,7 +81,7 @@ export interface Told {
 export function answerTo(
   told: Told | readonly Told[],
   about: {
-    look?: LookUp['name'];
+    look?: LookUp<TransferLook>['name'];
     objectId?: string;
     whole?: boolean;
     credential?: string;
@@ -93,7 +96,7 @@ export function answerTo(
     reach: 'answer',
     status: pages.at(-1)?.status ?? null,
     variantHash: null,
-    body: writeAnswer({
+    body: writeAnswer(BANK_KIND.answerForm, {
       look: about.look ?? null,
       objectId: about.objectId ?? null,
       credential: about.credential ?? SCOPE.credentialId,

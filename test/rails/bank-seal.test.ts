@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { makeBankRail, PROFILES } from '../../src/rails/bank/index.ts';
-import { readRequest, type Scope } from '../../src/rails/bank/seal.ts';
+import { readRequest } from '../../src/rails/bank/seal.ts';
+import type { Scope } from '../../src/rails/keyed-request.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
 import { intentFor, keyOf, SCOPE, sealFor } from './bank-scene.ts';
 

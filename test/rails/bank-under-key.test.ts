@@ -10,7 +10,8 @@ import { describe, test, type TestContext } from 'node:test';
 import { systemPorts } from '../../src/kernel/ports.ts';
 import type { Answer, Json, Observation, SealedEffect } from '../../src/engine/rail.ts';
 import { makeBankRail, type Profile, PROFILES } from '../../src/rails/bank/index.ts';
-import { readAnswerBody, type Shown } from '../../src/rails/bank/answer-body.ts';
+import { readAnswerBody, type Shown } from '../../src/rails/answer-body.ts';
+import { BANK_KIND } from '../../src/rails/bank/kind.ts';
 import { readBankAnswer } from '../../src/rails/bank/read.ts';
 import { answerTo, keyOf, objectOf, sealFor } from './bank-scene.ts';
 
@@ -182,7 +183,9 @@ test('a look notes in each answer what the others show under our key: the failed
       ['bank:test by_object', 'unreadable', null],
     ],
   );
-  assert.deepEqual(readAnswerBody(answers[1]?.body ?? '')?.beside, [{ id: 'po_2', state: 'pending' }]);
+  assert.deepEqual(readAnswerBody(BANK_KIND.answerForm, answers[1]?.body ?? '')?.beside, [
+    { id: 'po_2', state: 'pending' },
+  ]);
 });
 
 test('two paid objects in two look-ups of one look are a double', async (t) => {

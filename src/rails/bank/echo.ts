@@ -4,8 +4,8 @@
  * Another key or reference, or none where one is due: the answer is somebody else's, and says nothing. Ours, but another
  * amount, currency or receiver: something stands under our key that is not what we sealed.
  */
-import { parseAmount } from '../../kernel/money.ts';
-import type { AmountText, Profile, ProviderObject } from './profile.ts';
+import { unitsIn } from '../amount-text.ts';
+import type { Profile, ProviderObject } from './profile.ts';
 import type { Expect } from './seal.ts';
 
 export type Match = { readonly match: 'ours' } | { readonly match: 'not_ours' | 'other_content'; readonly why: string };
@@ -50,26 +50,7 @@ function shownAs(name: Profile['echoes'][number], object: ProviderObject): strin
   return object[name] ?? 'missing';
 }
 
-/** 78 digits, a point, and as many idle zeros. Somebody else's text of any length is not looked through for an amount. */
-const AMOUNT_CHARACTERS_MAX = 160;
-
 /** Dashes are the caller's way of writing; banks drop them. */
 function plain(account: string): string {
   return account.replaceAll(/[- ]/g, '');
-}
-
-/** The amount in the asset's smallest unit; `null` where the text is none (an exponent, too many digits, a sign). */
-export function unitsIn(amount: AmountText | null, decimals: number): bigint | null {
-  if (amount === null || amount.text.length > AMOUNT_CHARACTERS_MAX) return null;
-  if (amount.unit === 'minor') return /^(0|[1-9][0-9]{0,77})$/.test(amount.text) ? BigInt(amount.text) : null;
-  const parsed = parseAmount(withoutIdleZeros(amount.text), decimals);
-  return parsed.ok ? parsed.units : null;
-}
-
-/** `10.000` of a currency with two places: zeros that nobody counts. */
-function withoutIdleZeros(text: string): string {
-  if (!text.includes('.')) return text;
-  let end = text.length;
-  while (text[end - 1] === '0') end -= 1;
-  return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
 }

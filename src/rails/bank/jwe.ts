@@ -4,15 +4,10 @@
  */
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { Ports } from '../../kernel/ports.ts';
+import type { BodyCipher } from '../keyed-wire.ts';
 
 const KEY_HEX = /^[0-9a-fA-F]{64}$/;
 const COMPACT = /^[\w-]+\.[\w-]*\.[\w-]+\.[\w-]+\.[\w-]+$/;
-
-export interface BodyCipher {
-  encrypt(plain: string): Promise<string>;
-  /** The plaintext, or the text as it came where it is not ours to open: it will read as unreadable. */
-  decrypt(text: string): Promise<string>;
-}
 
 export function makeJwe(keyHex: string, ports: Ports): BodyCipher {
   if (!KEY_HEX.test(keyHex))

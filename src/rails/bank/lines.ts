@@ -1,7 +1,7 @@
 /** A batch's lines: each has its own truth, whatever the batch as a whole is called (I2, I7). Pure. */
 import type { LineTruth, ObservationKind, Returned } from '../../engine/rail.ts';
-import { unitsIn } from './echo.ts';
-import { reasonText } from './foreign-text.ts';
+import { unitsIn } from '../amount-text.ts';
+import { reasonText } from '../foreign-text.ts';
 import type { Profile, ProviderLine } from './profile.ts';
 import type { Expect } from './seal.ts';
 

@@ -13,6 +13,7 @@ import type { Rail } from '../../engine/rail.ts';
 import { CLAIM_BATCH } from '../../kernel/limits.ts';
 import { type Log, silentLog } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
+import { plainBaseUrl } from '../base-url.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
 import { type EnergyRailConfig, energyConfigFaults } from './config.ts';
 import { LOOK_EVERY_MS, RESEND_AFTER_MS, SEND_CONCURRENCY_MAX } from './limits.ts';
@@ -50,7 +51,7 @@ export function makeEnergyRail(config: EnergyRailConfig, deps: EnergyRailDeps): 
   const scope: Scope = {
     deployment: config.deployment,
     account: config.account,
-    baseUrl: new URL(config.baseUrl).href.replace(/\/+$/, ''),
+    baseUrl: plainBaseUrl(config.baseUrl),
   };
   const parts: WireParts = {
     railName: config.name,

@@ -1,5 +1,5 @@
 /** What refusals are worth: whether they are kept under the key, come after the key was looked up, and create nothing. */
-import type { CodeRow } from '../profile.ts';
+import type { CodeRow } from '../../keyed-profile.ts';
 import { compare, type Finding, finding, lasting, type Verdict } from './report.ts';
 import { claimsOf, codeOf, type Heard, recognises, type Session, stands, told, type Trial } from './session.ts';
 import type { Change } from './requests.ts';

@@ -1,5 +1,5 @@
 /** What the kit says in the end: what is promised beside what was seen, and which of the two is more. */
-import type { Cite } from '../profile.ts';
+import type { Cite } from '../../keyed-profile.ts';
 
 /**
  * `promises_more`: money could be freed or sent again on a promise that was not kept. `promises_less`: the profile could be

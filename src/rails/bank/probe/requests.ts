@@ -6,7 +6,8 @@ import type { BankPayee, EffectIntent, SealedEffect } from '../../../engine/rail
 import { assert } from '../../../kernel/errors.ts';
 import { isObject, parseJson } from '../../json.ts';
 import type { Profile } from '../profile.ts';
-import { readRequest, type Scope, sealTransfer } from '../seal.ts';
+import type { Scope } from '../../keyed-request.ts';
+import { readRequest, sealTransfer } from '../seal.ts';
 
 /** How a request differs from the plain one under the same key. */
 export interface Change {

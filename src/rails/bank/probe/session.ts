@@ -6,13 +6,18 @@ import type { Answer, BankPayee, Observation, SealedEffect } from '../../../engi
 import { assert } from '../../../kernel/errors.ts';
 import type { Ports } from '../../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS } from '../../http.ts';
-import { readAnswerBody } from '../answer-body.ts';
+import { readAnswerBody } from '../../answer-body.ts';
+import { plainBaseUrl } from '../../base-url.ts';
+import type { ProviderError } from '../../keyed-profile.ts';
+import { rowOf } from '../../keyed-read.ts';
+import type { Scope } from '../../keyed-request.ts';
+import { lookOnce, type SecretPort, sendOnce, type WireParts } from '../../keyed-wire.ts';
+import { BANK_KIND } from '../kind.ts';
 import { makeJwe } from '../jwe.ts';
 import { MINUTE_MS, SEND_CONCURRENCY_MAX } from '../limits.ts';
-import type { Profile, ProviderError, ProviderObject } from '../profile.ts';
-import { readBankAnswer, rowOf } from '../read.ts';
-import { readExpect, type Scope } from '../seal.ts';
-import { lookOnce, type SecretPort, sendOnce, type WireParts } from '../wire.ts';
+import type { Profile, ProviderObject, TransferLook } from '../profile.ts';
+import { readBankAnswer } from '../read.ts';
+import { readExpect } from '../seal.ts';
 import { parseLossless } from '../../json.ts';
 import { type LeverPort, type Levers, makeLevers } from './levers.ts';
 import type { RawAnswer } from './report.ts';
@@ -157,7 +162,7 @@ export class Session {
     const sealed = { ...trial.sealed, acceptedObject: objectId };
     const answers = await lookOnce(this.parts(this.input.credential), sealed);
     return answers.map((answer) => {
-      const name = readAnswerBody(answer.body)?.look ?? null;
+      const name = readAnswerBody(BANK_KIND.answerForm, answer.body)?.look ?? null;
       const heard = this.hear(trial, sealed, `${what}, ${name ?? 'look-up'}`, answer);
       if (name !== 'by_object' && heard.objects.length > 0) trial.listed = true;
       return heard;
@@ -172,7 +177,7 @@ export class Session {
       if (stepMs > 0) await this.wait(stepMs);
       waitedMs += stepMs;
       for (const heard of await this.look(trial, `look-up after ${waitedMs} ms`)) {
-        const name = readAnswerBody(heard.answer.body)?.look ?? null;
+        const name = readAnswerBody(BANK_KIND.answerForm, heard.answer.body)?.look ?? null;
         if (name !== null && (shown.get(name) ?? null) === null)
           shown.set(name, heard.objects.length > 0 ? waitedMs : null);
       }
@@ -252,15 +257,15 @@ export class Session {
       deployment: 'probe',
       account,
       credentialId: credential.id,
-      baseUrl: new URL(baseUrl).href.replace(/\/+$/, ''),
+      baseUrl: plainBaseUrl(baseUrl),
     };
   }
 
-  private parts(credential: ProbeCredential): WireParts {
+  private parts(credential: ProbeCredential): WireParts<ProviderObject, TransferLook> {
     const { profile, encryptionKey, timeoutMs } = this.input;
     return {
+      ...BANK_KIND,
       railName: 'probe',
-      operator: profile.operator,
       profile,
       scope: this.scope(credential),
       secret: credential.secret,
@@ -274,7 +279,7 @@ export class Session {
   private hear(trial: Trial, sealed: SealedEffect, what: string, answer: Answer): Heard {
     const { profile } = this.input;
     const observation = readBankAnswer(profile, answer, sealed);
-    const pages = readAnswerBody(answer.body)?.pages ?? [];
+    const pages = readAnswerBody(BANK_KIND.answerForm, answer.body)?.pages ?? [];
     const objects: ProviderObject[] = [];
     let error: ProviderError | null = null;
     for (const page of pages) {

@@ -1,7 +1,8 @@
 /** What the provider shows: look-ups and their lag, echoes, states, codes, and what it says of a key that was never sent. */
 import { matchObject } from '../echo.ts';
-import type { LookUp, Profile } from '../profile.ts';
-import { rowOf } from '../read.ts';
+import type { LookUp } from '../../keyed-profile.ts';
+import { rowOf } from '../../keyed-read.ts';
+import type { Profile, TransferLook } from '../profile.ts';
 import { readExpect } from '../seal.ts';
 import { compare, type Finding, finding, lasting } from './report.ts';
 import { type Heard, type Session, type Trial } from './session.ts';
@@ -61,7 +62,7 @@ export async function unknownKey(session: Session, used: Trial): Promise<Finding
   });
 }
 
-function absence(lookUp: LookUp, { observation, status, error }: Heard): Finding {
+function absence(lookUp: LookUp<TransferLook>, { observation, status, error }: Heard): Finding {
   const name = `nothing there ${lookUp.name}`;
   const codes = lookUp.absent.map((row) => `${row.status} ${row.code}`);
   const declared = codes.length > 0 ? `told by ${codes.join(' or ')}, or an empty list` : 'told by an empty list only';

@@ -11,13 +11,16 @@
  * The draft leaves the order of checks, and which errors are stored, to the server: both lists are empty here.
  */
 import type { Json } from '../../../engine/rail.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray, isObject } from '../../json.ts';
 import { DAY_MS, LATENESS_MS_MIN } from '../limits.ts';
-import type { CodeRow, LookUp, Profile, ProviderError, ProviderObject, TransferFacts } from '../profile.ts';
+import type { CodeRow, LookUp, ProviderError } from '../../keyed-profile.ts';
+import type { Profile, ProviderObject, TransferFacts, TransferLook } from '../profile.ts';
 import { formatUnits } from '../../../kernel/money.ts';
-import { canonicalText } from '../wire-json.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { KOREAN_PAYEE } from './payees.ts';
-import { amountOf, at, bareDigits, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, bareDigits, NOTHING_SHOWN, text } from './shapes.ts';
 
 /** The longest code below has 49 characters; a longer text is none of them. */
 const CODE_CHARACTERS_MAX = 100;
@@ -122,7 +125,7 @@ const ABSENT = [
   { status: 404, code: 'transfer_not_found' },
 ];
 
-function list(name: 'by_key' | 'by_reference', parameter: string): LookUp {
+function list(name: 'by_key' | 'by_reference', parameter: string): LookUp<TransferLook> {
   return {
     name,
     lagMs: null,
@@ -132,7 +135,7 @@ function list(name: 'by_key' | 'by_reference', parameter: string): LookUp {
   };
 }
 
-const BY_OBJECT: LookUp = {
+const BY_OBJECT: LookUp<TransferLook> = {
   name: 'by_object',
   lagMs: null,
   path: ({ objectId }) => (objectId === null ? null : `${BASE}/${segment(objectId)}`),

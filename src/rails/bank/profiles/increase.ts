@@ -6,12 +6,15 @@
  * stops as early as with the shortest providers; which checks come before the key is not said either.
  */
 import type { Json } from '../../../engine/rail.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray, isObject } from '../../json.ts';
 import { DAY_MS, JSON_INTEGER_MAX, LATENESS_MS_MIN } from '../limits.ts';
-import type { CodeRow, Profile, ProviderObject } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
+import type { CodeRow } from '../../keyed-profile.ts';
+import type { Profile, ProviderObject } from '../profile.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { ACCOUNT_DIGITS, ROUTING_NUMBER } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, NOTHING_SHOWN, text } from './shapes.ts';
 
 const KEYS = 'increase.com/documentation/idempotency-keys';
 const ERRORS = 'increase.com/documentation/errors';

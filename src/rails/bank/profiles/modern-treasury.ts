@@ -6,12 +6,15 @@
  * so our key stands in the metadata, which answers echo.
  */
 import type { Json } from '../../../engine/rail.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray, isObject } from '../../json.ts';
 import { DAY_MS, JSON_INTEGER_MAX, LATENESS_MS_MIN } from '../limits.ts';
-import type { CodeRow, Profile, ProviderObject } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
+import type { CodeRow } from '../../keyed-profile.ts';
+import type { Profile, ProviderObject } from '../profile.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { ACCOUNT_DIGITS, NAME_70, ROUTING_NUMBER } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, NOTHING_SHOWN, text } from './shapes.ts';
 
 const DOCS = 'docs.moderntreasury.com/reference/idempotent-requests';
 const PAGE_ITEMS = 100;

@@ -9,12 +9,14 @@
  */
 import type { Json } from '../../../engine/rail.ts';
 import { formatUnits } from '../../../kernel/money.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray } from '../../json.ts';
 import { DAY_MS, LATENESS_MS_MIN } from '../limits.ts';
 import type { Profile, ProviderLine, ProviderObject } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { registered } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, NOTHING_SHOWN, text } from './shapes.ts';
 
 const DOCS = 'developer.paypal.com/api/payments.payouts-batch/v1/payouts-post';
 const ERRORS = 'developer.paypal.com/api/payments.payouts-batch/v1/errors';

@@ -6,12 +6,15 @@
  * from that mark alone. A payout that shows `paid` may still become `failed`: then the money came back.
  */
 import type { Json } from '../../../engine/rail.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray } from '../../json.ts';
 import { DAY_MS, JSON_INTEGER_MAX, LATENESS_MS_MIN } from '../limits.ts';
-import type { CodeRow, Profile, ProviderObject } from '../profile.ts';
-import { formText } from '../wire-json.ts';
+import type { CodeRow } from '../../keyed-profile.ts';
+import type { Profile, ProviderObject } from '../profile.ts';
+import { formText } from '../../wire-json.ts';
 import { registered } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, NOTHING_SHOWN, text } from './shapes.ts';
 
 const IDEMPOTENCY = 'docs.stripe.com/api/idempotent_requests';
 const LOW_LEVEL = 'docs.stripe.com/error-low-level';

@@ -7,12 +7,14 @@
  * payout ends nothing by itself.
  */
 import type { Json } from '../../../engine/rail.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray, isObject } from '../../json.ts';
 import { DAY_MS, JSON_INTEGER_MAX, LATENESS_MS_MIN } from '../limits.ts';
 import type { Profile, ProviderObject } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { registered } from './payees.ts';
-import { amountOf, at, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, NOTHING_SHOWN, text } from './shapes.ts';
 
 const DOCS = 'docs.tosspayments.com/reference/using-api/authorization';
 const PAGE_ITEMS = 100;

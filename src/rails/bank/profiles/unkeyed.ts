@@ -9,12 +9,15 @@
  */
 import type { Json } from '../../../engine/rail.ts';
 import { formatUnits } from '../../../kernel/money.ts';
+import { amountOf } from '../../amount-text.ts';
+import { segment } from '../../base-url.ts';
 import { isArray } from '../../json.ts';
 import { DAY_MS, LATENESS_MS_MIN } from '../limits.ts';
-import type { CodeRow, Profile, ProviderObject } from '../profile.ts';
-import { canonicalText } from '../wire-json.ts';
+import type { CodeRow } from '../../keyed-profile.ts';
+import type { Profile, ProviderObject } from '../profile.ts';
+import { canonicalText } from '../../wire-json.ts';
 import { KOREAN_PAYEE } from './payees.ts';
-import { amountOf, at, bareDigits, NOTHING_SHOWN, segment, text } from './shapes.ts';
+import { at, bareDigits, NOTHING_SHOWN, text } from './shapes.ts';
 
 const BASE = '/transfers';
 const CONTRACT = 'the contract of this profile, in its head';

@@ -4,7 +4,7 @@
  * The writer is RFC 8785 for what a request here can hold (objects, arrays, texts, integers, booleans, null): keys sorted
  * by UTF-16 units, no blanks, so that one request has one text, and it is built once (C1).
  */
-import { assert } from '../../kernel/errors.ts';
+import { assert } from '../kernel/errors.ts';
 
 export type WireJson =
   | null

@@ -1,13 +1,13 @@
 /**
  * The one JSON text in which an answer is kept: each page with its status, the headers that say something (a replay mark, an
- * echoed key), and the body as received. So a stored answer can be read again years later, without the wire.
+ * echoed key), and the body as received. So a stored answer can be read again years later, without the wire. Its form names
+ * the rail that wrote it.
  */
-import type { Json } from '../../engine/rail.ts';
-import { ANSWER_BYTES_MAX } from '../../kernel/limits.ts';
-import { field, isArray, isObject, parseJson, textOf } from '../json.ts';
-import type { LookUp } from './profile.ts';
+import type { Json } from '../engine/rail.ts';
+import { ANSWER_BYTES_MAX } from '../kernel/limits.ts';
+import { field, isArray, isObject, parseJson, textOf } from './json.ts';
+import type { LookFacts, LookUp } from './keyed-profile.ts';
 
-const ANSWER_FORM = 'bank-answer-1';
 /** Kept of every answer. `Date`, request ids and the like would make each repetition look new. */
 const HEADERS_KEPT = ['content-type', 'idempotency-key', 'idempotent-replayed', 'link'];
 
@@ -27,7 +27,7 @@ export interface Shown {
 
 export interface AnswerBody {
   /** `null`: the answer to a send. */
-  readonly look: LookUp['name'] | null;
+  readonly look: LookUp<LookFacts>['name'] | null;
   /** What a look by object asked for. */
   readonly objectId: string | null;
   /** The credential (its name, not its secret) under which was asked. */
@@ -47,24 +47,24 @@ export function keptHeaders(
   return Object.fromEntries(kept.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
 }
 
-export function writeAnswer(body: AnswerBody): string {
-  const text = JSON.stringify({ form: ANSWER_FORM, ...body });
+export function writeAnswer(form: string, body: AnswerBody): string {
+  const text = JSON.stringify({ form, ...body });
   if (text.length <= ANSWER_BYTES_MAX) return text;
   // Escaped, it is longer than the engine keeps: a beginning, marked as such, reads as unreadable and never as less than it was.
   const share = Math.floor(ANSWER_BYTES_MAX / (8 * body.pages.length));
   return JSON.stringify({
-    form: ANSWER_FORM,
+    form,
     ...body,
     whole: false,
     pages: body.pages.map((page) => ({ ...page, body: page.body.slice(0, share), cut: true })),
   });
 }
 
-export function readAnswerBody(text: string): AnswerBody | null {
+export function readAnswerBody(form: string, text: string): AnswerBody | null {
   const value = parseJson(text);
   const pages = field(value, 'pages');
   const look = field(value, 'look');
-  if (field(value, 'form') !== ANSWER_FORM || !isArray(pages)) return null;
+  if (field(value, 'form') !== form || !isArray(pages)) return null;
   const read = pages.flatMap((page): Page[] => {
     const status = field(page, 'status');
     const headers = field(page, 'headers');

@@ -6,26 +6,47 @@
  * Never: builds a body at the time of a send, retries, follows a redirect, decides what an answer means.
  */
 import type { Dispatcher } from 'undici';
-import type { Answer, SealedEffect } from '../../engine/rail.ts';
-import type { Ports } from '../../kernel/ports.ts';
-import { type Exchange, exchangeOnce, type Outgoing, type WireLimits } from '../http.ts';
-import { parseLossless } from '../json.ts';
+import type { Answer, SealedEffect } from '../engine/rail.ts';
+import type { Ports } from '../kernel/ports.ts';
 import { keptHeaders, type Page, type Shown, writeAnswer } from './answer-body.ts';
+import { urlUnder } from './base-url.ts';
 import { idText, reasonText } from './foreign-text.ts';
-import type { BodyCipher } from './jwe.ts';
-import { PAGES_MAX, READ_BYTES_MAX } from './limits.ts';
-import { keyHeaderOf, type LookFacts, type LookUp, type Profile } from './profile.ts';
+import { type Exchange, exchangeOnce, type Outgoing, type WireLimits } from './http.ts';
+import { parseLossless } from './json.ts';
+import { PAGES_MAX, READ_BYTES_MAX } from './keyed-limits.ts';
+import { type Item, type KeyedProfile, keyHeaderOf, type LookFacts, type LookUp } from './keyed-profile.ts';
+import {
+  readSealedRequest,
+  type RequestForm,
+  type Scope,
+  type SealedRequest,
+  withholdReason,
+} from './keyed-request.ts';
 import { type Credential, credentialOf } from './redact.ts';
-import { readRequest, type Scope, type SealedRequest } from './seal.ts';
 import { ownObjects } from './under-key.ts';
 
 /** Where a secret comes from: asked at each request, held nowhere. For a provider with tokens it is the current token. */
 export type SecretPort = () => Promise<string> | string;
 
-export interface WireParts {
+/** A body that is encrypted anew at each send; the plaintext is what is sealed and stored. */
+export interface BodyCipher {
+  encrypt(plain: string): Promise<string>;
+  /** The plaintext, or the text as it came where it is not ours to open: it will read as unreadable. */
+  decrypt(text: string): Promise<string>;
+}
+
+/** What a rail says of its own to the wire: the names of its stored texts, and what it looks for. */
+export interface KeyedKind<One extends Item, Facts extends LookFacts> {
+  readonly requestForm: RequestForm;
+  readonly answerForm: string;
+  factsOf(sealed: SealedEffect, request: SealedRequest): Facts;
+  /** An object beside others: its id, and its state as far as it matters there. */
+  readonly toShown: (one: One) => Shown;
+}
+
+export interface WireParts<One extends Item, Facts extends LookFacts> extends KeyedKind<One, Facts> {
   readonly railName: string;
-  readonly operator: string;
-  readonly profile: Profile;
+  readonly profile: KeyedProfile<One, Facts>;
   readonly scope: Scope;
   readonly secret: SecretPort;
   readonly cipher: BodyCipher | null;
@@ -34,25 +55,16 @@ export interface WireParts {
   readonly limits: WireLimits;
 }
 
-/** Why the sealed request must not leave from here, or `null`. Pure. */
-export function withholdReason(profile: Profile, scope: Scope, request: SealedRequest): string | null {
-  const differs = (what: string, sealed: string, now: string, looks: string): string =>
-    `sealed for ${what} ${sealed}, configured is ${now}: to the provider the key would be a new one. Configure the sealed one again${looks}.`;
-  const unseen = '; until then it is neither sent nor looked at';
-  if (request.baseUrl !== scope.baseUrl) return differs('base URL', request.baseUrl, scope.baseUrl, unseen);
-  if (request.account !== scope.account) return differs('account', request.account, scope.account, unseen);
-  if (request.credentialId !== scope.credentialId && (profile.key === null || profile.scope.includes('credential')))
-    return differs('credential', request.credentialId, scope.credentialId, ', or decide by what looks show');
-  return null;
-}
-
-export async function sendOnce(parts: WireParts, sealed: SealedEffect): Promise<Answer> {
+export async function sendOnce<One extends Item, Facts extends LookFacts>(
+  parts: WireParts<One, Facts>,
+  sealed: SealedEffect,
+): Promise<Answer> {
   const { profile, scope } = parts;
-  const request = readRequest(sealed);
+  const request = readSealedRequest(parts.requestForm, sealed);
   const answer = {
     operation: 'send',
     source: `${parts.railName} send`,
-    operator: parts.operator,
+    operator: parts.profile.operator,
     variantHash: null,
   } as const;
   const reason = withholdReason(profile, scope, request);
@@ -62,7 +74,7 @@ export async function sendOnce(parts: WireParts, sealed: SealedEffect): Promise<
   const body = parts.cipher === null ? request.body : await parts.cipher.encrypt(request.body);
   const exchanged = await exchange(parts, 'send', {
     method: request.method,
-    url: urlOf(request.baseUrl, request.path),
+    url: urlUnder(request.baseUrl, request.path),
     headers: { ...request.headers, ...credential.headers },
     body: new TextEncoder().encode(body),
   });
@@ -71,7 +83,7 @@ export async function sendOnce(parts: WireParts, sealed: SealedEffect): Promise<
     reach: exchanged.reach,
     status: exchanged.status,
     body: hasPages(exchanged)
-      ? writeAnswer({
+      ? writeAnswer(parts.answerForm, {
           look: null,
           objectId: null,
           credential: scope.credentialId,
@@ -92,18 +104,15 @@ const BESIDE_MAX = 10;
  * One answer for each look-up that can be asked. Each of them notes what the others show under our key: an object that failed
  * may stand beside one that lives, in another list.
  */
-export async function lookOnce(parts: WireParts, sealed: SealedEffect): Promise<readonly Answer[]> {
-  const request = readRequest(sealed);
-  const facts: LookFacts = {
-    key: request.key,
-    account: request.account,
-    currency: sealed.asset.code.toUpperCase(),
-    objectId: idText(sealed.acceptedObject ?? null),
-    sealedAt: sealed.sealedAt,
-  };
+export async function lookOnce<One extends Item, Facts extends LookFacts>(
+  parts: WireParts<One, Facts>,
+  sealed: SealedEffect,
+): Promise<readonly Answer[]> {
+  const request = readSealedRequest(parts.requestForm, sealed);
+  const facts = parts.factsOf(sealed, request);
   const elsewhere = request.baseUrl !== parts.scope.baseUrl || request.account !== parts.scope.account;
-  const asked: Asked[] = [];
-  for (const question of questionsOf(parts.profile, facts, sealed.objectHints ?? [])) {
+  const asked: Asked<Facts>[] = [];
+  for (const question of questionsOf(parts.profile.lookUps, facts, sealed.objectHints ?? [])) {
     asked.push(
       elsewhere
         ? unasked(question, 'withheld', withholdReason(parts.profile, parts.scope, request) ?? '')
@@ -113,16 +122,16 @@ export async function lookOnce(parts: WireParts, sealed: SealedEffect): Promise<
   return asked.map((one) => toAnswer(parts, one, besideOf(one, asked)));
 }
 
-interface Question {
-  readonly lookUp: LookUp;
-  readonly facts: LookFacts;
+interface Question<Facts extends LookFacts> {
+  readonly lookUp: LookUp<Facts>;
+  readonly facts: Facts;
   readonly path: string;
   /** Answers are compared with the last of their source, so each hint is a source of its own. */
   readonly source: string;
 }
 
-interface Asked {
-  readonly question: Question;
+interface Asked<Facts extends LookFacts> {
+  readonly question: Question<Facts>;
   readonly reach: Answer['reach'];
   readonly status: number | null;
   /** Of an answer without pages: the transport's words. */
@@ -132,13 +141,17 @@ interface Asked {
   readonly shown: readonly Shown[];
 }
 
-function questionsOf(profile: Profile, facts: LookFacts, hints: readonly string[]): readonly Question[] {
+function questionsOf<Facts extends LookFacts>(
+  lookUps: readonly LookUp<Facts>[],
+  facts: Facts,
+  hints: readonly string[],
+): readonly Question<Facts>[] {
   const ids =
     facts.objectId === null ? [...new Set(hints)].filter((id) => idText(id) !== null).slice(0, HINTS_MAX) : [];
-  return profile.lookUps.flatMap((lookUp): Question[] => {
+  return lookUps.flatMap((lookUp): Question<Facts>[] => {
     const about =
       lookUp.name === 'by_object' && ids.length > 0 ? ids.map((objectId) => ({ ...facts, objectId })) : [facts];
-    return about.flatMap((one): Question[] => {
+    return about.flatMap((one): Question<Facts>[] => {
       const path = lookUp.path(one);
       const hinted = one.objectId !== null && one.objectId !== facts.objectId;
       return path === null
@@ -148,25 +161,32 @@ function questionsOf(profile: Profile, facts: LookFacts, hints: readonly string[
   });
 }
 
-function besideOf(one: Asked, all: readonly Asked[]): readonly Shown[] {
+function besideOf(
+  one: Pick<Asked<LookFacts>, 'shown'>,
+  all: readonly Pick<Asked<LookFacts>, 'shown'>[],
+): readonly Shown[] {
   const others = all.flatMap((other) => (other === one ? [] : other.shown));
   const here = new Set(one.shown.map((shown) => shown.id));
   const beside = new Map(others.flatMap((shown) => (here.has(shown.id) ? [] : [[shown.id, shown]])));
   return [...beside.values()].slice(0, BESIDE_MAX);
 }
 
-function toAnswer(parts: WireParts, asked: Asked, beside: readonly Shown[]): Answer {
+function toAnswer<One extends Item, Facts extends LookFacts>(
+  parts: WireParts<One, Facts>,
+  asked: Asked<Facts>,
+  beside: readonly Shown[],
+): Answer {
   const { lookUp, facts, source } = asked.question;
   return {
     operation: 'look',
     source: `${parts.railName} ${source}`,
-    operator: parts.operator,
+    operator: parts.profile.operator,
     reach: asked.reach,
     status: asked.status,
     body:
       asked.pages.length === 0
         ? asked.why
-        : writeAnswer({
+        : writeAnswer(parts.answerForm, {
             look: lookUp.name,
             objectId: lookUp.name === 'by_object' ? facts.objectId : null,
             credential: parts.scope.credentialId,
@@ -178,11 +198,18 @@ function toAnswer(parts: WireParts, asked: Asked, beside: readonly Shown[]): Ans
   };
 }
 
-function unasked(question: Question, reach: Answer['reach'], why: string): Asked {
+function unasked<Facts extends LookFacts>(
+  question: Question<Facts>,
+  reach: Answer['reach'],
+  why: string,
+): Asked<Facts> {
   return { question, reach, status: null, why, pages: [], whole: false, shown: [] };
 }
 
-async function ask(parts: WireParts, question: Question): Promise<Asked> {
+async function ask<One extends Item, Facts extends LookFacts>(
+  parts: WireParts<One, Facts>,
+  question: Question<Facts>,
+): Promise<Asked<Facts>> {
   const credential = await credentialNow(parts);
   if (credential === null) return unasked(question, 'withheld', NO_SECRET);
   const { lookUp, facts } = question;
@@ -192,7 +219,7 @@ async function ask(parts: WireParts, question: Question): Promise<Asked> {
   for (let path: string | null = question.path; path !== null && exchanges.length < PAGES_MAX; ) {
     const page: Exchange = await exchange(parts, lookUp.name, {
       method: 'GET',
-      url: urlOf(parts.scope.baseUrl, path),
+      url: urlUnder(parts.scope.baseUrl, path),
       headers: { ...credential.headers, accept: 'application/json' },
       body: null,
     });
@@ -202,7 +229,11 @@ async function ask(parts: WireParts, question: Question): Promise<Asked> {
     const json = read === undefined ? undefined : parseLossless(read);
     if (json === undefined) break;
     const own = ownObjects(facts.key, parts.profile.objects(json) ?? []);
-    shown.push(...own.flatMap(({ id, state }) => (idText(id) === null ? [] : [{ id, state: reasonText(state) }])));
+    shown.push(
+      ...own
+        .map((one) => parts.toShown(one))
+        .flatMap(({ id, state }) => (idText(id) === null ? [] : [{ id, state: reasonText(state) }])),
+    );
     const next = lookUp.next(json, facts, exchanges.length);
     if (next === null) whole = true;
     // What was looked for is found: what lies on later pages is not ours, or the batch's own other lines.
@@ -222,7 +253,12 @@ async function ask(parts: WireParts, question: Question): Promise<Asked> {
   };
 }
 
-function exchange(parts: WireParts, what: string, outgoing: Outgoing): Promise<Exchange> {
+/** Of the wire, what every request needs. */
+type Transport = Pick<WireParts<Item, LookFacts>, 'railName' | 'secret' | 'cipher' | 'agent' | 'ports' | 'limits'> & {
+  readonly profile: Pick<KeyedProfile<Item, LookFacts>, 'key' | 'replayMark' | 'keepHeaders' | 'auth'>;
+};
+
+function exchange(parts: Transport, what: string, outgoing: Outgoing): Promise<Exchange> {
   return exchangeOnce(parts.agent, parts.ports, `${parts.railName} ${what}`, outgoing, {
     ...parts.limits,
     bytesMax: READ_BYTES_MAX,
@@ -235,7 +271,7 @@ function hasPages({ reach }: Exchange): boolean {
 }
 
 /** What is stored of the answers: nothing of it is the credential. */
-function pagesOf(parts: WireParts, credential: Credential, exchanges: readonly Exchange[]): Promise<readonly Page[]> {
+function pagesOf(parts: Transport, credential: Credential, exchanges: readonly Exchange[]): Promise<readonly Page[]> {
   return Promise.all(
     exchanges.map(async (one): Promise<Page> => {
       const headers = Object.entries(keptHeaders(one.headers, headersOf(parts.profile)));
@@ -249,28 +285,23 @@ function pagesOf(parts: WireParts, credential: Credential, exchanges: readonly E
   );
 }
 
-function headersOf(profile: Profile): readonly string[] {
+function headersOf(profile: Transport['profile']): readonly string[] {
   const mark = profile.replayMark === null ? [] : [profile.replayMark.header];
   const key = keyHeaderOf(profile);
   return [...profile.keepHeaders, ...mark, ...(key === null ? [] : [key])];
 }
 
-function open(parts: WireParts, one: Exchange): Promise<string> | string {
+function open(parts: Transport, one: Exchange): Promise<string> | string {
   return parts.cipher === null ? one.body : parts.cipher.decrypt(one.body);
 }
 
 const NO_SECRET = 'the credential could not be read: make its secret available again';
 
-async function credentialNow(parts: WireParts): Promise<Credential | null> {
+async function credentialNow(parts: Transport): Promise<Credential | null> {
   try {
     const secret = await parts.secret();
     return secret === '' ? null : credentialOf(parts.profile.auth, secret);
   } catch {
     return null;
   }
-}
-
-/** The base URL may have a path of its own. */
-function urlOf(baseUrl: string, path: string): URL {
-  return new URL(baseUrl.replace(/\/+$/, '') + path);
 }

@@ -5,7 +5,7 @@
  * Found as it stands, in base64 as it was sent, and in the ways in which JSON, URLs and HTML write a character otherwise.
  * Never: a shorter text than eight characters by itself, which would tear answers apart; with its scheme it is found all the same.
  */
-import type { Profile } from './profile.ts';
+import type { Auth } from './keyed-profile.ts';
 
 const TOKEN_CHARACTERS_MIN = 8;
 const REDACTED = '[redacted]';
@@ -16,7 +16,7 @@ export interface Credential {
   redact(text: string, cut?: boolean): string;
 }
 
-export function credentialOf(auth: Profile['auth'], secret: string): Credential {
+export function credentialOf(auth: Auth, secret: string): Credential {
   // A secret without a colon is a user name without a password.
   const pair = secret.includes(':') ? secret : `${secret}:`;
   const sent = auth === 'basic' ? Buffer.from(pair).toString('base64') : secret;
@@ -40,7 +40,7 @@ export function credentialOf(auth: Profile['auth'], secret: string): Credential 
 }
 
 /** Of a pair, the half that is secret. */
-function hiddenHalf(auth: Profile['auth'], secret: string): string {
+function hiddenHalf(auth: Auth, secret: string): string {
   const colon = auth === 'basic' ? secret.indexOf(':') : -1;
   if (colon < 0) return secret;
   return colon === secret.length - 1 ? secret.slice(0, -1) : secret.slice(colon + 1);
