@@ -31,7 +31,7 @@ export interface OrderResource extends ReadableOrders {
 }
 
 /** Orders that come together share a commit; one that the database refuses fails alone. */
-export function makeIntake<One extends Order>(
+export function makeIntake<One extends Pick<Order, 'partnerId'>>(
   deps: ApiDeps,
   create: (deps: CreateDeps, orders: readonly One[]) => Promise<CreateOutcome[]>,
 ): Batcher<One, CreateOutcome> {

@@ -10,6 +10,7 @@ import { createApiKey } from '../../src/api/keys.ts';
 import type { Flow } from '../../src/engine/flow.ts';
 import { makeNoopRail, type NoopBehaviour } from '../../src/engine/noop.ts';
 import type { Rail } from '../../src/engine/rail.ts';
+import { makeP2pFlows } from '../../src/flows/p2p/index.ts';
 import { makeWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { makeReceiver } from '../../src/inbox/receive.ts';
 import type { Ports } from '../../src/kernel/ports.ts';
@@ -72,6 +73,10 @@ export interface Operation {
 const WRITTEN = [
   'withdrawals',
   'transfers',
+  'p2p_deposit_orders',
+  'p2p_withdraw_orders',
+  'p2p_legs',
+  'p2p_payments',
   'effects',
   'subjects',
   'holds',
@@ -101,7 +106,11 @@ export async function makeApiWorld(
     label: options.label,
     endedByHook: true,
     rails: (ports) => [makeNoopRail('noop', options.behave), ...(options.rails?.(ports) ?? [])],
-    flows: (chart) => [makeWithdrawals(chart), ...(options.flows?.(chart) ?? [])],
+    flows: (chart, makeId) => [
+      makeWithdrawals(chart),
+      ...makeP2pFlows(chart, makeId),
+      ...(options.flows?.(chart) ?? []),
+    ],
     ...(options.fundUnits === undefined ? {} : { fundUnits: options.fundUnits }),
   });
   const { pool, ports, makeId } = world;

@@ -6,8 +6,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { openCase } from '../../src/engine/cases.ts';
+import { makeMatcher } from '../../src/flows/p2p/index.ts';
 import { emit } from '../../src/outbox/emit.ts';
 import { type Answer, type Ask, SOMEBODY } from './api-world.ts';
+import { openMarket } from '../support/p2p-scene.ts';
 import { type BankApi, makeBankApi } from './bank-world.ts';
 
 interface Things {
@@ -19,6 +21,12 @@ interface Things {
   event: string;
   endpoint: string;
   case: string;
+  depositOrder: string;
+  withdrawOrder: string;
+  legToConfirm: string;
+  legToMark: string;
+  legToDispute: string;
+  legToCancel: string;
 }
 
 interface Recipe {
@@ -30,8 +38,16 @@ interface Recipe {
   kind: 'one' | 'list' | 'create' | 'public';
 }
 
-const one = (path: (own: Things) => string, status = 200): Recipe => ({ path, status, kind: 'one' });
+const one = (path: (own: Things) => string, status = 200, ask: Ask = {}): Recipe => ({
+  path,
+  status,
+  ask,
+  kind: 'one',
+});
 const list = (path: string): Recipe => ({ path: () => path, status: 200, kind: 'list' });
+
+const ORDER = { asset: 'USDT', amount: '1', fiat: 'KRW', price: '1300' };
+const ACCOUNT = { bank_code: '004', account_number: '110-123-0456', holder_name: '홍길동' };
 
 const RECIPES: Record<string, Recipe> = {
   live: { path: () => '/livez', status: 200, kind: 'public' },
@@ -64,6 +80,18 @@ const RECIPES: Record<string, Recipe> = {
     status: 201,
     kind: 'create',
   },
+  createDepositOrder: {
+    path: () => '/v1/p2p/deposit-orders',
+    ask: { idempotencyKey: 'matrix-buy', body: { ...ORDER, user_ref: 'buyer' } },
+    status: 201,
+    kind: 'create',
+  },
+  createWithdrawOrder: {
+    path: () => '/v1/p2p/withdraw-orders',
+    ask: { idempotencyKey: 'matrix-sell', body: { ...ORDER, ...ACCOUNT, user_ref: 'seller' } },
+    status: 201,
+    kind: 'create',
+  },
   createAddress: { path: () => '/v1/addresses', ask: { body: { chain: 'noop' } }, status: 201, kind: 'create' },
   createEndpoint: {
     path: () => '/v1/endpoints',
@@ -81,6 +109,16 @@ const RECIPES: Record<string, Recipe> = {
   readDeposit: one((own) => `/v1/deposits/${own.deposit}`),
   readEvent: one((own) => `/v1/events/${own.event}`),
   deleteEndpoint: one((own) => `/v1/endpoints/${own.endpoint}`, 204),
+  readDepositOrder: one((own) => `/v1/p2p/deposit-orders/${own.depositOrder}`),
+  readWithdrawOrder: one((own) => `/v1/p2p/withdraw-orders/${own.withdrawOrder}`),
+  cancelDepositOrder: one((own) => `/v1/p2p/deposit-orders/${own.depositOrder}/cancel`),
+  cancelWithdrawOrder: one((own) => `/v1/p2p/withdraw-orders/${own.withdrawOrder}/cancel`),
+  confirmLeg: one((own) => `/v1/p2p/legs/${own.legToConfirm}/confirm`, 200, { body: { fiat_amount: '1300' } }),
+  markLegPaid: one((own) => `/v1/p2p/legs/${own.legToMark}/mark-paid`),
+  disputeLeg: one((own) => `/v1/p2p/legs/${own.legToDispute}/dispute`, 200, { body: { reason: 'not paid' } }),
+  cancelLeg: one((own) => `/v1/p2p/legs/${own.legToCancel}/cancel`),
+  listDepositOrders: list('/v1/p2p/deposit-orders'),
+  listWithdrawOrders: list('/v1/p2p/withdraw-orders'),
   listWithdrawals: list('/v1/withdrawals'),
   listTransfers: list('/v1/transfers'),
   listTransferBatches: list('/v1/transfer-batches'),
@@ -147,6 +185,7 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
     );
     await emit(tx, makeId, [{ subjectType: 'deposit', subjectId: deposit, type: 'deposit.detected', data: {} }]);
   });
+  const traded = await makeLegs(partnerId, key, n);
   const events = await api.ask('GET', '/v1/events', { key });
   const caseId = await openCase(pool, makeId, {
     kind: 'unknown_movement',
@@ -166,6 +205,39 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
     event: events.body.items[0].id,
     endpoint: endpoint.body.id,
     case: caseId,
+    ...traded,
+  };
+}
+
+/** Orders of two users of one partner, matched with each other, and one more of each side that is not. */
+async function makeLegs(
+  partnerId: string,
+  key: string,
+  n: number,
+): Promise<Pick<Things, 'depositOrder' | 'withdrawOrder' | `legTo${'Confirm' | 'Mark' | 'Dispute' | 'Cancel'}`>> {
+  await openMarket(api.world, `group-${n}`, [partnerId]);
+  const order = async (side: 'deposit' | 'withdraw', at: number, more: object): Promise<string> => {
+    const body = { ...ORDER, ...more, external_id: `${side}-${at}-of-${partnerId}` };
+    const made = await api.ask('POST', `/v1/p2p/${side}-orders`, { key, idempotencyKey: `${side}-${at}`, body });
+    assert.equal(made.status, 201, made.text);
+    return made.body.id;
+  };
+  const legs: string[] = [];
+  for (let at = 0; at < 4; at += 1) {
+    await order('withdraw', at, { ...ACCOUNT, user_ref: 'seller' });
+    const bought = await order('deposit', at, { user_ref: 'buyer' });
+    await makeMatcher(api.world.engine, api.world.log).runOnce();
+    const found = await api.ask('GET', `/v1/p2p/deposit-orders/${bought}`, { key });
+    legs.push(found.body.legs[0].id);
+  }
+  const [legToConfirm = '', legToMark = '', legToDispute = '', legToCancel = ''] = legs;
+  return {
+    withdrawOrder: await order('withdraw', 4, { ...ACCOUNT, user_ref: 'seller', price: '9999' }),
+    depositOrder: await order('deposit', 4, { user_ref: 'buyer', price: '1' }),
+    legToConfirm,
+    legToMark,
+    legToDispute,
+    legToCancel,
   };
 }
 
@@ -214,11 +286,11 @@ test("another partner's ids are answered like ids that never were, and nothing o
     Object.entries(own).map(([name, id]) => [name, id.replaceAll(/[^_]{5}$/g, '00000')]),
   ) as unknown as Things;
   for (const { method, operationId } of routes()) {
-    const { path, kind } = recipeOf(operationId);
+    const { path, kind, ask } = recipeOf(operationId);
     if (kind !== 'one') continue;
     const rows = await api.countRows();
-    const foreign = await api.ask(method, path(own), { key: api.otherKey });
-    const unknown = await api.ask(method, path(never), { key: api.otherKey });
+    const foreign = await api.ask(method, path(own), { ...ask, key: api.otherKey });
+    const unknown = await api.ask(method, path(never), { ...ask, key: api.otherKey });
     assert.equal(foreign.status, 404, operationId);
     assert.equal(foreign.text, unknown.text, operationId);
     assert.deepEqual(await api.countRows(), rows, operationId);
@@ -232,12 +304,14 @@ test("a list shows the caller's own and nothing of another's", async () => {
     listWithdrawals: own.withdrawal,
     listTransfers: own.transfer,
     listTransferBatches: own.batch,
+    listDepositOrders: own.depositOrder,
+    listWithdrawOrders: own.withdrawOrder,
     listAddresses: own.address,
     listDeposits: own.deposit,
     listEvents: own.event,
     listCases: own.case,
     listEndpoints: own.endpoint,
-    listBalances: '"balance":"1000"',
+    listBalances: '"balance":"995"',
     listEntries: '"balance_after":"1000"',
     listAssets: '"code":"USDT"',
   };
@@ -246,8 +320,11 @@ test("a list shows the caller's own and nothing of another's", async () => {
     const { path, kind } = recipeOf(operationId);
     if (kind !== 'list') continue;
     const answers: [Answer, string[]][] = [
-      [await api.ask(method, path(own)), [...marks(theirs, api.otherPartnerId), '"77"']],
-      [await api.ask(method, path(own), { key: api.otherKey }), [...marks(own, api.world.partnerId), '"1000"']],
+      [await api.ask(method, path(own)), [...marks(theirs, api.otherPartnerId), '"77"', '"72"']],
+      [
+        await api.ask(method, path(own), { key: api.otherKey }),
+        [...marks(own, api.world.partnerId), '"1000"', '"995"'],
+      ],
     ];
     assert.ok(answers[0]?.[0].text.includes(mine[operationId] ?? 'no mark'), `${operationId}: ${answers[0]?.[0].text}`);
     for (const [answer, foreign] of answers) {

@@ -15,6 +15,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../scripts/copy-tree.ts';
 import { EVENT_TYPES } from '../../src/api/event-types.ts';
+import { DEPOSIT_EDGES, WITHDRAW_EDGES } from '../../src/flows/p2p/edges.ts';
 import { DELIVERY_BACKOFF_MS, DELIVERY_TIMEOUT_MS } from '../../src/kernel/limits.ts';
 import { readConfig } from '../../src/main/config.ts';
 import { signatureOf } from '../../src/outbox/signature.ts';
@@ -38,10 +39,22 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
       (name) => `${subject}.${name}`,
     );
   };
+  // The desk tells of an order by its state's own name, and of legs by the names that it calls.
+  const desk = source('flows/p2p/desk.ts');
+  const legs = ['leg_settled', 'leg_ended', 'leg_reopened', 'matched'].filter((name) => desk.includes(`'${name}'`));
+  const closed = (edges: object): string[] =>
+    Object.keys(edges).filter((state) => /ED$/.test(state) && state !== 'MATCHED');
+  const p2p = [
+    ...['created', ...legs, ...closed(DEPOSIT_EDGES)].map((name) => `deposit_order.${name.toLowerCase()}`),
+    ...['created', ...legs.filter((name) => name !== 'leg_reopened'), ...closed(WITHDRAW_EDGES)].map(
+      (name) => `withdraw_order.${name.toLowerCase()}`,
+    ),
+  ];
   const emitted = [
     ...ofOrders('withdrawals', 'withdrawal'),
     ...ofOrders('transfers', 'transfer'),
     ...ofOrders('transfers', 'transfer_batch', 'batch.ts'),
+    ...p2p,
     ...deposits.flatMap((text) => [...text.matchAll(/'(deposit\.[a-z]+)'/g)].map(([, type]) => type)),
   ];
   assert.deepEqual(new Set(emitted), new Set(Object.keys(EVENT_TYPES)));

@@ -65,6 +65,23 @@ export interface P2pOptions {
   readonly connectionsMax?: number;
 }
 
+/** A group that trades the world's asset for won, and who belongs to it. */
+export async function openMarket(
+  { pool, assetId }: Pick<World, 'pool' | 'assetId'>,
+  group: string,
+  partners: readonly string[],
+  feeBp = 0,
+): Promise<void> {
+  await pool.query('insert into payonce.p2p_groups (name) values ($1)', [group]);
+  for (const partner of partners)
+    await pool.query('insert into payonce.p2p_members (partner_id, group_name) values ($1, $2)', [partner, group]);
+  await pool.query(
+    `insert into payonce.p2p_markets (group_name, asset_id, fiat, fiat_decimals, order_min, order_max, leg_min, fee_bp, pay_within_ms, order_for_ms)
+     values ($1, $2, 'KRW', 0, $3, $4, $3, $5, 900000, 3600000)`,
+    [group, assetId, ONE, 100_000n * ONE, feeBp],
+  );
+}
+
 export async function makeP2pScene(options: P2pOptions = {}): Promise<P2pScene> {
   const made: Rail[] = [];
   const world = await makeWorld({
@@ -80,16 +97,7 @@ export async function makeP2pScene(options: P2pOptions = {}): Promise<P2pScene> 
   assert.ok(rail !== undefined);
   const { pool, assetId } = world;
   await pool.query("insert into payonce.partners (id, name) values ($1, 'Buyers')", [BUYER]);
-  await pool.query("insert into payonce.p2p_groups (name) values ('asia')");
-  await pool.query("insert into payonce.p2p_members (partner_id, group_name) values ($1, 'asia'), ($2, 'asia')", [
-    SELLER,
-    BUYER,
-  ]);
-  await pool.query(
-    `insert into payonce.p2p_markets (group_name, asset_id, fiat, fiat_decimals, order_min, order_max, leg_min, fee_bp, pay_within_ms, order_for_ms)
-     values ('asia', $1, 'KRW', 0, $2, $3, $2, $4, 900000, 3600000)`,
-    [assetId, ONE, 100_000n * ONE, options.feeBp ?? 0],
-  );
+  await openMarket(world, 'asia', [SELLER, BUYER], options.feeBp);
   for (const [index, route] of (options.routes ?? [{ min: ONE, max: 1_000n * ONE }]).entries())
     await pool.query(
       `insert into payonce.p2p_routes (group_name, asset_id, fiat, rail, account, priority, min, max) values ('asia', $1, 'KRW', $2, 'lp-account', $3, $4, $5)`,
