@@ -9,6 +9,7 @@
 import type { Pool, Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
+import { apart, planApart } from './alone.ts';
 import type { EngineDeps } from './deps.ts';
 import { lookWithHints } from './hints.ts';
 import { leaseMsOf, sendWindowMs } from './lease.ts';
@@ -16,7 +17,7 @@ import type { PlanWait, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import type { Pass } from './judge.ts';
 import { relaysAgain } from './relayers.ts';
-import { type Planned, sealPlanned, toIntent } from './seal.ts';
+import { type Planned, sealPlanned } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll, signAndStore } from './send.ts';
 import {
@@ -111,9 +112,7 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);
   const context = { inFlight, openPerSigner, ...(await deps.supply?.beforeBatch(usable)) };
-  const verdicts = await rail.plan(usable.map(toIntent), context);
-  if (verdicts.length !== usable.length)
-    throw new InvariantBroken(`rail ${rail.name} planned ${verdicts.length} of ${usable.length}`);
+  const verdicts = await planApart(deps, rail, usable, context);
   const planned: Planned[] = [];
   const waiting: { effect: EffectRow; verdict: PlanWait }[] = [];
   usable.forEach((effect, index) => {
@@ -122,7 +121,9 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
     else if (verdict?.verdict === 'wait') waiting.push({ effect, verdict });
   });
   await giveBackWaiting(deps, rail, waiting);
-  const sealed = await sealPlanned(deps.pool, rail, planned, leaseMsOf(deps, rail), deps.flows);
+  const sealed = await apart(deps, planned, 'SEAL_FAILED', (part) =>
+    sealPlanned(deps.pool, rail, part, leaseMsOf(deps, rail), deps.flows),
+  );
   deps.counters.sealed += sealed.length;
   if (sealed.length === 0) return;
   await relaysAgain(deps.pool, rail, sealed);

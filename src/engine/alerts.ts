@@ -3,6 +3,7 @@
  * is told once, also after a restart.
  */
 import type { Query } from '../db/pool.ts';
+import { storableText } from '../kernel/foreign-text.ts';
 import type { Log } from '../kernel/log.ts';
 
 const RAISE = `insert into payonce.alerts (kind, key, message)
@@ -42,13 +43,13 @@ export interface Alert {
 
 /** Raises or repeats an alert; logs it when it is new. Durable with the caller's commit. */
 export async function raiseAlert(query: Query, kind: string, key: string, message: string, log?: Log): Promise<void> {
-  const { rows } = await query.query<{ times: bigint }>(RAISE, [kind, key, message]);
+  const { rows } = await query.query<{ times: bigint }>(RAISE, [kind, storableText(key), storableText(message)]);
   if (rows[0]?.times === 1n) log?.warn({ alert: kind, key }, message);
 }
 
 /** The trouble is over. */
 export async function clearAlert(query: Query, kind: string, key: string): Promise<void> {
-  await query.query(CLEAR, [kind, key]);
+  await query.query(CLEAR, [kind, storableText(key)]);
 }
 
 /** What people should look at now, the oldest first: alerts, and each open case that cannot wait until somebody has time. */

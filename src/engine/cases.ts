@@ -5,6 +5,7 @@
  * on a case stand in `adjudicate.ts`; closing here is the machine's own, when the doubt has gone.
  */
 import type { Query } from '../db/pool.ts';
+import { storableText } from '../kernel/foreign-text.ts';
 import type { MakeId } from '../kernel/ids.ts';
 
 export const CASE_KINDS = {
@@ -67,12 +68,12 @@ export async function openCase(query: Query, makeId: MakeId, one: NewCase): Prom
     makeId('case'),
     one.kind,
     one.severity,
-    one.subjectKey,
+    storableText(one.subjectKey),
     one.effectId ?? null,
     one.partnerId ?? null,
     one.assetId ?? null,
     one.amount ?? null,
-    one.summary,
+    storableText(one.summary),
   ]);
   const id = rows[0]?.id;
   if (id === undefined) throw new Error('a case was opened without an id');

@@ -10,9 +10,10 @@
  */
 import { createHash } from 'node:crypto';
 import type { Tx } from '../db/pool.ts';
-import { InvariantBroken, PayonceError } from '../kernel/errors.ts';
+import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import { emit } from '../outbox/emit.ts';
+import { isOutage, messageOf } from './alone.ts';
 import { believe, waitAnew } from './believe.ts';
 import { openCase } from './cases.ts';
 import type { Decision } from './classify.ts';
@@ -68,11 +69,6 @@ export async function record(deps: EngineDeps, rail: Rail, passes: readonly Pass
   }
 }
 
-/** The database is gone or its answer is: the pass is made again, and nobody is to blame. */
-function isOutage(error: unknown): boolean {
-  return error instanceof PayonceError && (error.code === 'PO_DB_COMMIT_UNKNOWN' || error.code === 'PO_DB_UNAVAILABLE');
-}
-
 /** Not even its testimony can be stored: a person must look now, and its neighbours go on. */
 async function unrecorded(deps: EngineDeps, passes: readonly Pass[], error: unknown): Promise<Map<bigint, Recorded>> {
   const [pass] = passes;
@@ -108,13 +104,13 @@ async function poison(
         id: effect.id,
         token: pass.token,
         waitMs: limits.BACKOFF_MS * 2 ** Math.min(failures, 6),
-        reason: `BOOKS_REFUSED: ${message(error)}`,
+        reason: `BOOKS_REFUSED: ${messageOf(error)}`,
         counts: true,
       },
     ]);
     // A look beside every lease has nothing to count by: what it cannot book is a case at once.
     if (failures >= limits.SETTLE_FAILURES_MAX || effect.leaseToken !== pass.token)
-      await openRefused(tx, deps, effect, `A verdict could not be booked: ${message(error)}`);
+      await openRefused(tx, deps, effect, `A verdict could not be booked: ${messageOf(error)}`);
     return recorded;
   });
 }
@@ -130,10 +126,6 @@ async function openRefused(tx: Tx, deps: EngineDeps, effect: EffectRow, summary:
     amount: effect.amount,
     summary,
   });
-}
-
-function message(error: unknown): string {
-  return error instanceof Error ? error.message.slice(0, 300) : String(error);
 }
 
 async function recordIn(

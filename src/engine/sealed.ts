@@ -1,5 +1,6 @@
 /** A sealed effect as its rail sees it, and its answers read so that nothing they hold can stop a worker. */
 import { InvariantBroken } from '../kernel/errors.ts';
+import { storable } from '../kernel/foreign-text.ts';
 import type { EngineDeps } from './deps.ts';
 import type { Answer, Observation, Rail, SealedEffect, Signed } from './rail.ts';
 import { toIntent } from './seal.ts';
@@ -40,12 +41,4 @@ export function readSafely(deps: EngineDeps, rail: Rail, answer: Answer, sealed:
       cost: null,
     };
   }
-}
-
-/** The other side's words as PostgreSQL can keep them: NUL and half characters are shown as such, nothing is lost with them. */
-function storable<T>(value: T): T {
-  if (typeof value === 'string') return value.toWellFormed().replaceAll('\u0000', '\uFFFD') as T;
-  if (Array.isArray(value)) return value.map((one: unknown) => storable(one)) as T;
-  if (value === null || typeof value !== 'object') return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, storable(one as unknown)])) as T;
 }

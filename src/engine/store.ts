@@ -8,6 +8,7 @@
  */
 import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
+import { storableText } from '../kernel/foreign-text.ts';
 import type { State } from './effect.ts';
 import type { AssetRef, BankPayee, BatchLine, ContractCall, Json, Plan, TradeTerms } from './rail.ts';
 
@@ -410,7 +411,7 @@ export async function giveBack(tx: Tx, list: readonly GiveBack[]): Promise<void>
     sorted.map((one) => one.id),
     sorted.map((one) => one.token),
     sorted.map((one) => Math.round(one.waitMs)),
-    sorted.map((one) => one.reason),
+    sorted.map((one) => (one.reason === null ? null : storableText(one.reason))),
     sorted.map((one) => one.counts),
   ]);
 }

@@ -1,6 +1,7 @@
 /** What the rail's plan says has to wait goes back to the queue; where it will not be otherwise, it becomes a case. */
 import * as limits from '../kernel/limits.ts';
 import { raiseAlert } from './alerts.ts';
+import { apart } from './alone.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
 import type { PlanWait, Rail } from './rail.ts';
@@ -16,6 +17,17 @@ export async function giveBackWaiting(
   waiting: readonly { effect: EffectRow; verdict: PlanWait }[],
 ): Promise<void> {
   if (waiting.length === 0) return;
+  await apart(deps, waiting, 'WAIT_FAILED', async (part) => {
+    await giveBackPart(deps, rail, part);
+    return [];
+  });
+}
+
+async function giveBackPart(
+  deps: EngineDeps,
+  rail: Rail,
+  waiting: readonly { effect: EffectRow; verdict: PlanWait }[],
+): Promise<void> {
   await deps.pool.tx('give back', async (tx) => {
     const supplied = await askSupply(tx, deps.supply, waiting);
     const list: GiveBack[] = waiting.map(({ effect, verdict }) => {
