@@ -2,6 +2,7 @@
 import type { Guard } from './guard.ts';
 
 const READ = 'test/rails/tron-read.test.ts';
+const REALIZED = 'test/flows/realizations-tron.test.ts';
 const MOVES = 'test/flows/own-moves-tron.test.ts';
 const STRANGE = 'test/flows/deposits-tron-strange.test.ts';
 
@@ -95,5 +96,23 @@ export const TRON: Guard[] = [
     test: READ,
     title: /a call that failed in a solid block is a proven no/,
     expect: /UNKNOWN/,
+  },
+  {
+    name: 'TRON energy: what is rented for one is nobody else’s',
+    file: 'src/rails/tron/afford.ts',
+    find: 'const others = budget.energyOfOthers(signer, effect.effectId);',
+    replace: 'const others = 0n;',
+    test: REALIZED,
+    title: /energy rented for one realization is not used up/,
+    expect: /it has to rent its own/,
+  },
+  {
+    name: 'TRON energy: what is left over is counted on once',
+    file: 'src/rails/tron/afford.ts',
+    find: "{ kind: 'energy', address: signer, units }",
+    replace: "{ kind: 'energy', address: signer, units: missing }",
+    test: REALIZED,
+    title: /energy rented for one realization is not used up/,
+    expect: /none waits for its rental to run out/,
   },
 ];

@@ -138,6 +138,8 @@ export interface PlanContext {
   /** Rails with rented energy: how much of the chain's coin, in its smallest unit, an effect (by id) may burn now in its
    *  place. Not in it: none yet, or never; it waits, and answers its `needs` again. */
   readonly burnUpTo?: ReadonlyMap<bigint, bigint>;
+  /** Energy that is rented for pending effects (by id), there or under way: nobody else may count on it. */
+  readonly energyHeld?: readonly { readonly address: string; readonly effectId: bigint; readonly units: bigint }[];
 }
 
 /** Rail parameters of the first variant, e.g. gas limit and fees; text for every figure that is money. */
@@ -164,7 +166,8 @@ export interface PlanWait {
 
 /**
  * What is short, and how much of it is missing. Buying it is a paid act of its own, after the claim and before this
- * effect's seal (R16). `gas`: units of the chain's coin at `address`; `energy`: units of energy for `address`.
+ * effect's seal (R16). `gas`: units of the chain's coin at `address`; `energy`: units of energy for `address`, all that the
+ * call may take: what is left there may be counted on by another effect that waits as well.
  */
 export type Need =
   | { readonly kind: 'gas'; readonly address: string; readonly assetId: string; readonly units: bigint }

@@ -7,7 +7,7 @@
  * Lock order: waiting effects by id, then what the supply inserts. A wake waits for no lock.
  */
 import type { Query, Tx } from '../db/pool.ts';
-import type { Need, PlanWait } from './rail.ts';
+import type { Need, PlanContext, PlanWait } from './rail.ts';
 import { type EffectRow, lockEffects } from './store.ts';
 
 export interface Wanting {
@@ -32,9 +32,9 @@ export interface SupplyPort {
    * answer per item, in order. The effects are locked and the caller's.
    */
   supply(tx: Tx, wanting: readonly Wanting[]): Promise<readonly SupplyAnswer[]>;
-  /** Before a batch is planned, with no transaction open: looks at the wallets that pay for it (R7), and answers, by effect
-   *  id, how much coin may be burned now in place of energy. */
-  beforeBatch(effects: readonly EffectRow[]): Promise<{ readonly burnUpTo: ReadonlyMap<bigint, bigint> }>;
+  /** Before a batch is planned, with no transaction open: looks at the wallets that pay for it (R7), and answers how much
+   *  coin may be burned now in place of energy, and whose energy is there already. */
+  beforeBatch(effects: readonly EffectRow[]): Promise<Pick<PlanContext, 'burnUpTo' | 'energyHeld'>>;
 }
 
 /** The lane under which a need is supplied: an address gets its gas once at a time, an effect its energy. */

@@ -4,12 +4,14 @@
  * the simulated energy market; fees are what withdrawals cost that the chain has; the chain's own books judge.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { reconcileChain } from '../../src/audit/reconcile/chain.ts';
+import { advanceEffect, advanceOnce } from '../../src/engine/advance.ts';
 import { approve, propose } from '../../src/engine/adjudicate.ts';
 import { cancelSubject } from '../../src/engine/cancel.ts';
 import { createOperator } from '../../src/engine/operators.ts';
 import { realizeDate, runNightly, tickOnce } from '../../src/flows/realizations/index.ts';
+import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { reconciledChains } from '../../src/main/wire-reconcile.ts';
 import { type EnergyMarket, startEnergyMarket } from '../../sim/tron/energy-market.ts';
 import type { TronFault } from '../../sim/tron/faults.ts';
@@ -114,11 +116,12 @@ test('what was given back comes as a correction with the next ordinal; the next 
   await finish(its);
 });
 
-test('where the rail asks for energy it is bought first, once for each, and nothing is burned for it (req R16, inv E1)', async (t) => {
+/** Energy is rented and never burned for. */
+async function startRenting(t: TestContext, label: string): Promise<RealizeTron & { readonly market: EnergyMarket }> {
   let market: EnergyMarket | undefined;
   t.after(() => market?.stop());
   const its = await startRealizeTron({
-    label: 'rlz_tron_energy',
+    label,
     async prepare(tron) {
       const started = await startEnergyMarket({ tron });
       market = started;
@@ -126,8 +129,12 @@ test('where the rail asks for energy it is bought first, once for each, and noth
       return { energy: { market: { ...terms, secret: () => started.apiKey } } };
     },
   });
-  const { one } = its;
-  assert.ok(market);
+  return { ...its, market: market ?? assert.fail('no market') };
+}
+
+test('where the rail asks for energy it is bought first, once for each, and nothing is burned for it (req R16, inv E1)', async (t) => {
+  const its = await startRenting(t, 'rlz_tron_energy');
+  const { one, market } = its;
   for (const [partner, units] of [
     ['par_a', 3n * FEE],
     ['par_b', FEE],
@@ -154,6 +161,43 @@ test('where the rail asks for energy it is bought first, once for each, and noth
     await one.balance(`custody:${one.chain.chain}:prepaid-1`, one.chain.coinAssetId),
     market.books.paidSun(),
   );
+  await finish(its);
+});
+
+test('energy rented for one realization is not used up by what else leaves the wallet, and what is left over is counted on once (req R16)', async (t) => {
+  const its = await startRenting(t, 'rlz_tron_shared');
+  const { one, market } = its;
+  const { engine } = one.app;
+  for (const partner of ['par_a', 'par_b', 'par_c']) await its.partner(partner);
+  await its.owe('par_a', FEE);
+  await its.night();
+  await tickOnce(engine);
+  const energy = engine.rails.get('energy:main') ?? assert.fail('no market is wired');
+  for (let round = 0; round < 4; round += 1) {
+    await advanceOnce(engine, energy);
+    one.mine(2);
+    await rest();
+  }
+  assert.equal(market.books.orders().length, 1, 'its energy is there, and it has not come for it');
+  const [created] = await createWithdrawals(engine, [its.withdrawal('par_b')]);
+  assert.equal(created?.outcome, 'created');
+  const [second] = await one.rows<{ id: bigint }>("select id from payonce.effects where subject_type = 'withdrawal'");
+  await advanceEffect(engine, second?.id ?? 0n);
+  assert.deepEqual(
+    await one.rows('select state, send_count from payonce.effects where id = $1', [second?.id]),
+    [{ state: 'PENDING', send_count: 0 }],
+    'it has to rent its own',
+  );
+  await one.drain(ROUNDS);
+  assert.deepEqual(await amountsOf(its), [FEE]);
+  assert.equal(market.books.orders().length, 2);
+  // Whatever the two left unused, both of these see it.
+  assert.ok(one.tron.energyOf(one.master) > 0n);
+  await its.owe('par_b', FEE);
+  await its.owe('par_c', FEE);
+  await its.night();
+  await one.drain(ROUNDS);
+  assert.deepEqual(await amountsOf(its), [FEE, FEE, 2n * FEE], 'none waits for its rental to run out');
   await finish(its);
 });
 

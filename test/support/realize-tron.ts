@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { sendOnce } from '../../src/engine/advance.ts';
 import { judgeNight, type NightDeps, runNightly } from '../../src/flows/realizations/index.ts';
-import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
+import { createWithdrawals, type WithdrawalRequest } from '../../src/flows/withdrawals/index.ts';
 import { accountName } from '../../src/ledger/accounts.ts';
 import { post } from '../../src/ledger/post.ts';
 import type { TronMovement } from '../../sim/tron/books.ts';
@@ -23,6 +23,8 @@ export interface RealizeTron {
   nights(): NightDeps;
   /** The partner is made where it is new, and has money. */
   partner(id: string): Promise<void>;
+  /** A new one of the partner, not taken in yet. */
+  withdrawal(partnerId: string): WithdrawalRequest;
   /** As many withdrawals of the partner, paid, with their fees. */
   earn(partnerId: string, withdrawals: number): Promise<void>;
   /** A fee of the partner as a posting of its own: no money moves on the chain. */
@@ -94,22 +96,23 @@ async function stageOf(one: TronApp): Promise<RealizeTron> {
       await pool.query('insert into payonce.partners (id, name) values ($1, $1) on conflict do nothing', [id]);
       await book(id, 'partner', 1_000n * TRX);
     },
+    withdrawal(partnerId) {
+      keys += 1;
+      const key = `earn-${keys}`;
+      return {
+        partnerId,
+        idempotencyKey: key,
+        fingerprint: key,
+        externalId: null,
+        purpose: 'customer',
+        assetId: one.tokenAssetId,
+        amount: WITHDRAWN,
+        destination: one.stranger,
+        reference: null,
+      };
+    },
     async earn(partnerId, withdrawals) {
-      const requests = Array.from({ length: withdrawals }, () => {
-        keys += 1;
-        const key = `earn-${keys}`;
-        return {
-          partnerId,
-          idempotencyKey: key,
-          fingerprint: key,
-          externalId: null,
-          purpose: 'customer' as const,
-          assetId: one.tokenAssetId,
-          amount: WITHDRAWN,
-          destination: one.stranger,
-          reference: null,
-        };
-      });
+      const requests = Array.from({ length: withdrawals }, () => stage.withdrawal(partnerId));
       for (const created of await createWithdrawals(engine, requests))
         assert.equal(created.outcome, 'created', JSON.stringify(created));
       await one.drain();

@@ -3,7 +3,8 @@
  *
  * A top-up (`topup:{chain}:{address}`) brings coin from a GAS wallet to an address; a rental (`energy:{effect}`) brings energy
  * from a market, paid out of the balance there. Both go through `engine/own-move.ts`: an identity each, once whatever dies in
- * between, one open per lane, and a posting when they are proved. Bought again only when the last one has ended and is spent.
+ * between, one open per lane, and a posting when they are proved. Bought again only when the last one has ended and is spent;
+ * energy that was rented for one effect is not counted on by another one of the same address.
  * What cannot be had: the payment stays in the queue with the reason and nothing of it is sealed; after `giveUpAfterMs` the
  * policy may let it burn coin, up to a cap (`PlanContext.burnUpTo`).
  * Never: a partner's money, a second purchase while one is open or delivered, a decision about the waiting effect.
@@ -22,6 +23,7 @@ import { makeEnergyFlow, supplyEnergy } from './energy.ts';
 import { supplyGas, TOPUP } from './gas.ts';
 import { checkLevels, type Level, type ReadBalance } from './levels.ts';
 import type { SupplyPolicy } from './policy.ts';
+import { type HeldEnergy, loadHeldEnergy } from './store.ts';
 
 export type { EnergyPolicy, SupplyPolicy, WatchedWallet } from './policy.ts';
 export type { Level, ReadBalance } from './levels.ts';
@@ -59,7 +61,10 @@ export function makeSupplies(deps: SuppliesDeps, policy: SupplyPolicy): Supplies
           deps,
           policy.watched.filter((one) => paying.has(`${one.chain} ${one.address}`)),
         );
-        return { burnUpTo: await burnUpTo(deps.pool, policy, effects) };
+        return {
+          burnUpTo: await burnUpTo(deps.pool, policy, effects),
+          energyHeld: await energyHeld(deps.pool, policy, effects),
+        };
       },
     },
     checkLevels: () => checkLevels(deps, policy.watched, deps.readBalance),
@@ -99,6 +104,20 @@ function isGas(one: Wanting): one is Wanting & { readonly need: Extract<Need, { 
 
 function isEnergy(one: Wanting): one is Wanting & { readonly need: Extract<Need, { kind: 'energy' }> } {
   return one.need.kind === 'energy';
+}
+
+/** What is rented for whoever pays out of the addresses that sign here. */
+async function energyHeld(query: Query, policy: SupplyPolicy, effects: readonly EffectRow[]): Promise<HeldEnergy[]> {
+  const renting = effects.filter(({ asset }) =>
+    policy.energy.some((one) => one.chain === asset.chain && one.market !== null),
+  );
+  return renting.length === 0
+    ? []
+    : loadHeldEnergy(
+        query,
+        [...new Set(renting.map((one) => one.rail))],
+        [...new Set(renting.map((one) => one.signer))],
+      );
 }
 
 /** By effect: what its policy lets it burn, where it has waited for energy for long enough. */

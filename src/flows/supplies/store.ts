@@ -81,6 +81,38 @@ function toLast(row: Row): LastSupply {
   };
 }
 
+// From the pending effects of these signers, by their index, to their lanes: rentals that run, or will, or may still come.
+const HELD = `select s.address, f.id as effect_id, sum(s.units) as units
+from payonce.effects f
+join payonce.supplies s on s.lane = 'energy:' || f.id
+join payonce.effects e on e.subject_type = s.subject_type and e.subject_id = s.id
+where f.rail = any ($1::text[])
+  and f.signer = any ($2::text[])
+  and f.state = 'PENDING'
+  and (e.state in ('PENDING', 'SEALED')
+    or e.state = 'SETTLED' and e.ended_at > payonce.now() - make_interval(secs => s.duration_ms::float8 / 1000))
+group by s.address, f.id`;
+
+export interface HeldEnergy {
+  readonly address: string;
+  readonly effectId: bigint;
+  readonly units: bigint;
+}
+
+/** The energy that is rented for pending effects of these signers, there or under way. */
+export async function loadHeldEnergy(
+  query: Query,
+  rails: readonly string[],
+  signers: readonly string[],
+): Promise<HeldEnergy[]> {
+  const { rows } = await query.query<{ address: string; effect_id: bigint; units: bigint }>(HELD, [rails, signers]);
+  return rows.map((row) => ({
+    address: row.address,
+    effectId: row.effect_id,
+    units: toUnits(row.units, 'sum(units)'),
+  }));
+}
+
 const OWNERS = `select chain, address, partner_id
 from payonce.addresses
 where (chain, address) in (select * from unnest($1::text[], $2::text[]))

@@ -58,10 +58,14 @@ export class Budget {
   readonly #context: PlanContext;
   readonly #open: ReadonlyMap<string, bigint>;
   readonly #taken = new Map<string, bigint>();
+  /** Those for whom energy is rented, and of the batch those who took theirs. */
+  readonly #held: NonNullable<PlanContext['energyHeld']>;
+  readonly #served = new Set<bigint>();
 
   constructor(coinAssetId: string, context: PlanContext) {
     this.#coinAssetId = coinAssetId;
     this.#context = context;
+    this.#held = context.energyHeld ?? [];
     this.#open = new Map(
       [...context.openPerSigner].map(([address, open]) => [canonicalAddress(address), BigInt(open)]),
     );
@@ -82,6 +86,23 @@ export class Budget {
   resourceLeft(address: string, what: 'energy' | 'staked' | 'free', units: bigint, each: bigint): bigint {
     const left = units - this.#takenOf(address, what) - this.open(address) * each;
     return left < 0n ? 0n : left;
+  }
+
+  /**
+   * What others' rentals bring to this address is theirs: who took it would leave them waiting until it has run out. Of two
+   * that have rented the older goes first, so that where less came than was paid for one of them goes at all.
+   */
+  energyOfOthers(address: string, effectId: bigint): bigint {
+    const rents = this.#held.some((one) => one.effectId === effectId);
+    return this.#held
+      .filter((one) => one.effectId !== effectId && canonicalAddress(one.address) === address)
+      .filter((one) => !this.#served.has(one.effectId) && (!rents || one.effectId < effectId))
+      .reduce((sum, one) => sum + one.units, 0n);
+  }
+
+  takeEnergy(address: string, effectId: bigint, units: bigint): void {
+    this.take(address, 'energy', units);
+    this.#served.add(effectId);
   }
 
   open(address: string): bigint {
@@ -136,7 +157,7 @@ export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, co
   }
 
   budget.take(signer, config.coinAssetId, body.value + fees);
-  budget.take(signer, 'energy', energy.units);
+  budget.takeEnergy(signer, effect.effectId, energy.units);
   budget.take(signer, bandwidth.from, bandwidth.from === 'burned' ? 0n : bytes);
   if (effect.asset.contract !== null) budget.take(wallet, effect.asset.id, effect.amount);
   return {
@@ -227,13 +248,15 @@ function judgeEnergy(
   if (feeLimitSun > config.feeLimitCapSun) {
     return wait('FEE_ABOVE_CAP', `it needs a fee limit of ${feeLimitSun} sun, the cap is ${config.feeLimitCapSun}`);
   }
-  const has = budget.resourceLeft(signer, 'energy', resources.energy, units);
+  const left = budget.resourceLeft(signer, 'energy', resources.energy, units);
+  const others = budget.energyOfOthers(signer, effect.effectId);
+  const has = left > others ? left - others : 0n;
   const missing = units > has ? units - has : 0n;
   const burnSun = missing * prices.energy;
   const allowed = context.burnUpTo === undefined ? config.burnMaxSun : (context.burnUpTo.get(effect.effectId) ?? 0n);
   if (burnSun > allowed) {
     const detail = `${signer} has ${has} energy, the call may take ${units}; burning the rest costs ${burnSun} sun, ${allowed} are allowed`;
-    return wait('ENERGY_SHORT', detail, { kind: 'energy', address: signer, units: missing });
+    return wait('ENERGY_SHORT', detail, { kind: 'energy', address: signer, units });
   }
   return { verdict: 'ready', units, feeLimitSun, burnSun };
 }
