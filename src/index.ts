@@ -36,5 +36,13 @@ export {
   PROFILES,
   type ReadPayee,
 } from './rails/bank/index.ts';
+export {
+  type EscrowRail,
+  type EscrowRailConfig,
+  makeEscrowRail,
+  readTradeFaults,
+  TRADE_PROFILES,
+  type TradeProfile,
+} from './rails/escrow/index.ts';
 export * from './rails/evm/index.ts';
 export { ROLES, startRoles } from './worker/roles.ts';
