@@ -60,7 +60,12 @@ export const SETTINGS: readonly Setting[] = [
   },
   { name: 'PAYONCE_KEYSTORE', meaning: 'Folder of encrypted keys of the wallets', fallback: 'development keys' },
   { name: 'PAYONCE_PASSPHRASE', meaning: 'Passphrase of the keystore', fallback: 'none' },
-  { name: 'PAYONCE_INBOUND', meaning: 'Inbound webhook sources, `name=whsec_…` separated by commas', fallback: 'none' },
+  {
+    name: 'PAYONCE_INBOUND',
+    meaning:
+      'Inbound webhook sources, `name=whsec_…` separated by commas. A name that begins with `payments-` tells of payments of legs and is believed, one with `escrow-` hints at trades, any other at transactions of chains',
+    fallback: 'none',
+  },
   {
     name: `${BANK_SECRET_PREFIX}…`,
     meaning: 'Secrets of banks, under the names that `secretFrom` and `encryptionKeyFrom` in the file give them',

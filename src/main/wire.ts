@@ -20,7 +20,16 @@ import { makeEngine } from '../engine/engine.ts';
 import { quarantineWallet } from '../engine/quarantine.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
-import { makeLegVerbs, makeMatcher, makeP2pFlows, type Matcher } from '../flows/p2p/index.ts';
+import {
+  makeLegVerbs,
+  makeMatcher,
+  makeP2pFlows,
+  makePaymentHandler,
+  makeTradeHints,
+  type Matcher,
+  PAYMENT_SOURCE,
+  TRADE_SOURCE,
+} from '../flows/p2p/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeSupplies, makeSupplyFlows, type Supplies, type SupplyPolicy } from '../flows/supplies/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
@@ -28,7 +37,7 @@ import { makeTransfers } from '../flows/transfers/index.ts';
 import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
 import { makeReceiver, type Receiver } from '../inbox/receive.ts';
-import { type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
+import { type Handler, type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
 import { makeIds } from '../kernel/ids.ts';
 import { type Log, makeLog, silentLog } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
@@ -183,10 +192,16 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     policy: { allowPrivate: !config.production },
   });
   const monitor = makeChainMonitor({ wake, hurry: hurryEffects });
+  const payments = makePaymentHandler({ chart, makeId });
+  const trades = makeTradeHints(wake);
+  const handlerOf = (source: string): Handler => {
+    if (source.startsWith(PAYMENT_SOURCE)) return payments;
+    return source.startsWith(TRADE_SOURCE) ? trades : monitor;
+  };
   const inbox = makeInboxWorker({
     pool,
     log,
-    handlers: Object.fromEntries(config.inbound.map((source) => [source.name, monitor])),
+    handlers: Object.fromEntries(config.inbound.map(({ name }) => [name, handlerOf(name)])),
     readTruth: (event) => confirmNamed(engine, mentionsIn(event).hashes),
     people: {
       openCase: (tx, one) => openCase(tx, makeId, one),

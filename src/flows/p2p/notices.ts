@@ -1,0 +1,89 @@
+/**
+ * What comes in at `POST /v1/inbound/{source}` about legs.
+ *
+ * A source named `payments-…` tells of payments to sellers' accounts, as a bank shows them (M13): what it signs counts towards a leg.
+ * `{"type":"payment.received","data":{"payment_id","reference","fiat","fiat_amount"}}`, the amount as decimal text; the reference is the
+ * payer's own text, with the leg's id in it. A source named `escrow-…` tells of trades: a hint to look now, and never more, since a
+ * provider's word counts only where it was asked. What cannot be read waits, and becomes a person's.
+ */
+import type { Query, Tx } from '../../db/pool.ts';
+import type { Handler, InboxEvent } from '../../inbox/work.ts';
+import { parseAmount } from '../../kernel/money.ts';
+import type { DeskDeps } from './desk.ts';
+import { countPayment, type PaymentNotice } from './payments.ts';
+
+/** Whose notices are payments. */
+export const PAYMENT_SOURCE = 'payments-';
+/** Whose notices are hints about trades. */
+export const TRADE_SOURCE = 'escrow-';
+
+const LEG_ID = /leg_[0-9a-z]{26}/;
+
+const DECIMALS = `select fiat_decimals
+from payonce.p2p_markets
+where fiat = $1
+limit 1`;
+
+export function makePaymentHandler(deps: DeskDeps): Handler {
+  return async (event, tx) => {
+    const notice = await readNotice(tx, event);
+    if (notice === null) return 'unmatched';
+    await countPayment(tx, deps, notice);
+    return 'done';
+  };
+}
+
+/** `null`: it cannot be read as a payment. */
+async function readNotice(query: Query, event: InboxEvent): Promise<PaymentNotice | null> {
+  let body: unknown;
+  try {
+    body = JSON.parse(event.body.toString('utf8'));
+  } catch {
+    return null;
+  }
+  if (typeof body !== 'object' || body === null || !('type' in body) || body.type !== 'payment.received') return null;
+  const data = 'data' in body ? body.data : null;
+  if (typeof data !== 'object' || data === null) return null;
+  const text = (name: string): string | null => {
+    const value = (data as Readonly<Record<string, unknown>>)[name];
+    return typeof value === 'string' && value !== '' && value.length <= TEXT_CHARACTERS_MAX && !CONTROL.test(value)
+      ? value
+      : null;
+  };
+  const [externalId, reference, fiat] = [text('payment_id'), text('reference'), text('fiat')];
+  if (externalId === null || reference === null || fiat === null) return null;
+  const [market] = (await query.query<{ fiat_decimals: number }>(DECIMALS, [fiat])).rows;
+  if (market === undefined) return null;
+  const amount = parseAmount(text('fiat_amount'), market.fiat_decimals);
+  if (!amount.ok || amount.units === 0n) return null;
+  return {
+    source: event.source,
+    externalId,
+    reference: LEG_ID.exec(reference)?.[0] ?? reference,
+    fiat,
+    fiatAmount: amount.units,
+  };
+}
+
+/** Of ids and references, which banks keep far shorter. */
+const TEXT_CHARACTERS_MAX = 200;
+const CONTROL = /[\p{Cc}\p{Cs}]/u;
+
+const HURRY = `update payonce.effects
+set next_at = payonce.now()
+where subject_type in ('p2p_leg', 'p2p_cancel')
+  and subject_id = any ($1::text[])
+  and state = 'SEALED'
+  and lease_until is null`;
+
+/** More than one event of a provider names. */
+const LEGS_NAMED_MAX = 100;
+
+export function makeTradeHints(wake: () => void): Handler {
+  return async (event: InboxEvent, tx: Tx) => {
+    const named = event.body.toString('utf8').match(new RegExp(LEG_ID, 'g')) ?? [];
+    if (named.length > 0) await tx.query(HURRY, [[...new Set(named)].slice(0, LEGS_NAMED_MAX)]);
+    tx.afterCommit(wake);
+    return 'done';
+  };
+}
