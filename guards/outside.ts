@@ -117,6 +117,15 @@ export const OUTSIDE: PlacedGuard[] = [
     expect: /\+   'DEPOSIT'/,
   },
   {
+    name: 'an effect owns what leaves its own wallet, not its whole transaction',
+    file: 'src/flows/deposits/sightings.ts',
+    find: 'where e.wallet = m.from_address\n',
+    replace: 'where true\n',
+    test: 'test/flows/deposits-own-effects.test.ts',
+    title: /an effect owns what leaves its own wallet/,
+    expect: /'OWN_EFFECT'/,
+  },
+  {
     name: 'finality for deposits',
     file: 'src/flows/deposits/agreement.ts',
     find: 'node.finalizedHead()',

@@ -5,8 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Address, Hex } from 'viem';
+import { type Address, encodeFunctionData, type Hex } from 'viem';
 import type { DevAccount } from '../../sim/anvil.ts';
+import { testToken } from '../../sim/contracts/artifacts.ts';
 import { sendAndMine, transferData } from '../../sim/evm-send.ts';
 import type { JsonObject } from '../../sim/json-rpc.ts';
 import { accountName } from '../../src/ledger/accounts.ts';
@@ -92,9 +93,10 @@ async function storeVariant(effectId: bigint, to: Address, units: bigint, hash: 
 const nextNonce = async (): Promise<number> =>
   Number(await scene.chain.rpc('eth_getTransactionCount', [wallet.address, 'pending']));
 async function classOf(receipt: JsonObject): Promise<string[]> {
-  const rows = await scene.rows<{ class: string }>('select class from payonce.chain_transfers where tx_hash = $1', [
-    textIn(receipt.transactionHash),
-  ]);
+  const rows = await scene.rows<{ class: string }>(
+    'select class from payonce.chain_transfers where tx_hash = $1 order by position',
+    [textIn(receipt.transactionHash)],
+  );
   return rows.map((row) => row.class);
 }
 async function scanned(): Promise<void> {
@@ -145,4 +147,46 @@ test('a movement of ours that takes no partner money credits nobody, whoever rec
   await scanned();
   assert.deepEqual(await classOf(receipt), ['OWN_EFFECT']);
   assert.equal(await scene.balance('partner:par_b'), before);
+});
+
+/** Calls the token with three times 100 bytes of what it is called with. */
+function threeCalls(token: Address): Hex {
+  const one = (offset: number): string =>
+    `606461${offset.toString(16).padStart(4, '0')}6000376000600060646000600073${token.slice(2)}5af150`;
+  return `0x${one(0)}${one(0x64)}${one(0xc8)}00`;
+}
+
+test('an effect owns what leaves its own wallet: whatever else moves in its transaction is what it would be without it (inv I1)', async () => {
+  const [address, customer] = [await scene.own('DEPOSIT', 'par_b'), scene.owner.address];
+  const other = scene.chain.accounts[5];
+  assert.ok(other);
+  await scene.own('MASTER', null, other.address);
+  await scene.pay(other.address, 50n * UNIT);
+  const contract: Address = `0x${'f0'.repeat(20)}`;
+  await scene.chain.rpc('anvil_setCode', [contract, threeCalls(scene.token)]);
+  for (const holder of [scene.payer, other, wallet]) {
+    const data = encodeFunctionData({ abi: testToken.abi, functionName: 'approve', args: [contract, 1_000n * UNIT] });
+    await sendAndMine(scene.chain, holder.privateKey, { to: scene.token, data });
+  }
+  await scanned();
+  const move = (from: Address, to: Address, units: bigint): string =>
+    encodeFunctionData({ abi: testToken.abi, functionName: 'transferFrom', args: [from, to, units] }).slice(2);
+  const effectId = await seal(customer, 2n * UNIT, await nextNonce(), true);
+  const before = await scene.balance('partner:par_b');
+  // A stranger pays a customer of ours, an old allowance takes from another wallet of ours, and what was meant goes.
+  const moves = [
+    move(scene.payer.address, address, 7n * UNIT),
+    move(other.address, customer, 9n * UNIT),
+    move(wallet.address, customer, 2n * UNIT),
+  ];
+  const receipt = await sendAndMine(scene.chain, wallet.privateKey, { to: contract, data: `0x${moves.join('')}` });
+  await storeVariant(effectId, customer, 2n * UNIT, textIn(receipt.transactionHash));
+  await scanned();
+  assert.deepEqual(await classOf(receipt), ['DEPOSIT', 'UNKNOWN_OUTBOUND', 'OWN_EFFECT']);
+  assert.equal(await scene.balance('partner:par_b'), before + 7n * UNIT);
+  const told = await scene.rows<{ kind: string }>(
+    "select kind from payonce.cases where closed_at is null and subject_key like '%' || $1 || ':1'",
+    [textIn(receipt.transactionHash)],
+  );
+  assert.deepEqual(told, [{ kind: 'unknown_movement' }]);
 });

@@ -149,7 +149,8 @@ class Matcher {
 
   effectOf(one: Movement): EffectFact | null {
     const signed = this.#byHash.get(one.txHash);
-    if (signed !== undefined) return signed;
+    // What else moves in our transaction is not the effect's, as in the scan (flows/deposits/sightings.ts).
+    if (signed !== undefined && ownsMovement(one, signed)) return signed;
     // Our payload under a signature that is not ours is our payment still: the engine settles it so.
     const meant = this.#byNonce.get(`${one.sender} ${one.nonce}`);
     return meant !== undefined && isMeant(one, meant) ? meant : null;
@@ -319,6 +320,10 @@ class Matcher {
       detail,
     });
   }
+}
+
+function ownsMovement(one: Movement, effect: EffectFact): boolean {
+  return one.from === effect.wallet || (effect.isCall && one.to === effect.wallet);
 }
 
 export function isMeant(one: Movement, effect: EffectFact): boolean {

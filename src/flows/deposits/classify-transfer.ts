@@ -23,7 +23,8 @@ export type TransferClass =
   /** Out of our wallet without a record: an alarm, and the wallet is quarantined, as with UNKNOWN_INTERNAL. */
   | 'UNKNOWN_OUTBOUND';
 
-/** `partner_pays`: an effect that takes a partner's held money; `own`: every other effect of ours (sweep, top-up, …). */
+/** Whose movement it is: `partner_pays`: of an effect that takes a partner's held money; `own`: of every other effect of ours
+ *  (sweep, top-up, …). An effect owns what leaves its wallet, not everything that moves in its transaction. */
 export type OwnEffect = 'none' | 'partner_pays' | 'own';
 
 export interface TransferFacts {

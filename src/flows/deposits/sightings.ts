@@ -18,7 +18,9 @@ from payonce.addresses
 where chain = $1
   and address = any ($2::text[])`;
 
-// A transaction is ours by the hash of a stored variant. Our payload under a hash that we have not signed (the key is
+// A transaction is ours by the hash of a stored variant, and of it what leaves the effect's own wallet; a call may bring
+// something there too. Whatever else moves inside (a receiver pays on, an old allowance is used) is judged as if no effect
+// were there: a stranger's deposit in our transaction is a deposit. Our payload under a hash that we have not signed (the key is
 // elsewhere too) is ours as well where it does what the effect at that nonce says: the engine settles it as such.
 const OWN_EFFECTS = `select m.n, e.id, e.hold_key is not null as partner_pays
 from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::numeric[])
@@ -35,7 +37,9 @@ join lateral (
     and x.destination = m.to_address
     and x.amount = m.amount
 ) o on true
-join payonce.effects e on e.id = o.id`;
+join payonce.effects e on e.id = o.id
+where e.wallet = m.from_address
+   or (e.call is not null and e.wallet = m.to_address)`;
 
 export interface OwnAddress {
   readonly id: string;
