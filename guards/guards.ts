@@ -10,6 +10,7 @@ import { BANK } from './bank.ts';
 import { COMPARED } from './chains.ts';
 import { COLLECTED } from './collections.ts';
 import { ENGINE } from './engine.ts';
+import { TRADED } from './escrow.ts';
 import type { Guard } from './guard.ts';
 import { LEDGER } from './ledger.ts';
 import { OUTSIDE } from './outside.ts';
@@ -34,5 +35,6 @@ export const GUARDS: Guard[] = [
   ...COLLECTED,
   ...COMPARED,
   ...REALIZED,
+  ...TRADED,
   ...LATER,
 ];
