@@ -1,6 +1,7 @@
 /** What the API needs from outside: given by `main`, or by a test. */
 import type { Pool } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import type { Payee } from '../flows/p2p/view.ts';
 import type { PayeeCheck } from '../flows/transfers/index.ts';
 import type { Receiver } from '../inbox/receive.ts';
 import type { MakeId } from '../kernel/ids.ts';
@@ -28,6 +29,8 @@ export interface ApiDeps {
   readPayee(assetId: string): PayeeCheck | null;
   /** How many transfers of this asset go in one batch; 1: one by one. */
   batchLinesMax(assetId: string): number;
+  /** Where a buyer pays a provider's trade, as a stored answer shows it. */
+  readTradePayment(storedAnswer: string, tradeId: string): Payee | null;
   /** Chains on which deposit addresses can be made. */
   readonly depositChains: readonly string[];
   /** A fresh address in canonical spelling, whose key is safely stored when this resolves. */

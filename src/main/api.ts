@@ -1,4 +1,5 @@
 /** Starts the API over a wired app. */
+import { readTradePayment } from '../rails/escrow/payment.ts';
 import type { FastifyInstance } from 'fastify';
 import { makeApi } from '../api/server.ts';
 import { version } from './version.ts';
@@ -21,6 +22,7 @@ export async function startApi(app: App, extend?: (server: FastifyInstance) => v
     version,
     readDestination: (chain, text) => app.readDestination(chain, text),
     readPayee: (assetId) => app.readPayee(assetId),
+    readTradePayment,
     batchLinesMax: (assetId) => app.batchLinesMax(assetId),
     depositChains: app.chains.map((chain) => chain.chain),
     newDepositAddress: (chain) => app.newDepositAddress(chain),

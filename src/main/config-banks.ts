@@ -88,7 +88,8 @@ export function toRailConfig(config: BankConfig, deployment: string): BankRailCo
   };
 }
 
-function refuseUnsafe(baseUrl: string, fault: (field: string, why: string) => void): void {
+/** Production speaks to providers over TLS, and to none on this machine. */
+export function refuseUnsafe(baseUrl: string, fault: (field: string, why: string) => void): void {
   if (!URL.canParse(baseUrl)) return;
   const url = new URL(baseUrl);
   if (url.protocol !== 'https:') fault('baseUrl', 'http is refused in production: expected an https:// URL');

@@ -1,9 +1,13 @@
 /** The shape of escrow providers and of what is traded between people, in the configuration file. */
 import { type Static, Type } from 'typebox';
+import { LOOK_EVERY_MS, RESEND_AFTER_MS } from '../rails/escrow/limits.ts';
+import { TRADE_PROFILES } from '../rails/escrow/profiles/index.ts';
 import { BasisPoints, closed, Decimal, says, SecretName, Whole } from './config-kinds.ts';
 
 /** Every secret of an escrow provider stands under such a name: no other setting can be sent to one by mistake. */
 export const ESCROW_SECRET_PREFIX = 'PAYONCE_ESCROW_';
+
+const PROFILES = TRADE_PROFILES.map((profile) => profile.name);
 
 const Name = (description: string) =>
   Type.String({
@@ -27,9 +31,9 @@ export const Escrow = Type.Object(
   {
     name: Name('Never changes: what was opened is found by it. The rail is then `escrow:{name}`'),
     profile: Type.String({
-      minLength: 1,
+      pattern: `^(${PROFILES.join('|')})$`,
       description: 'How this provider names its states',
-      ...says('a profile such as "standard"'),
+      ...says(`one of ${PROFILES.join(', ')}`),
     }),
     baseUrl: Type.String({
       pattern: '^https?://',
@@ -41,9 +45,28 @@ export const Escrow = Type.Object(
       description: 'The account at the provider. Part of what is sealed',
       ...says('1 to 100 characters without blanks and colons'),
     }),
-    secretFrom: SecretName(ESCROW_SECRET_PREFIX, 'Environment variable that holds its API key'),
+    credential: Type.Object(
+      {
+        id: Type.String({
+          minLength: 1,
+          maxLength: 60,
+          description: 'A name for it. Another secret that is another credential to the provider needs another name',
+          ...says('1 to 60 characters'),
+        }),
+        secretFrom: SecretName(ESCROW_SECRET_PREFIX, 'Environment variable that holds its API key'),
+      },
+      { ...closed, description: 'How the provider knows us' },
+    ),
+    direct: Type.Optional(
+      Type.Boolean({
+        description: 'Requests reach the provider itself over TLS, and nothing between them delivers one again',
+        absent: '`false`: a refusal frees nothing at once',
+        ...says('true or false'),
+      }),
+    ),
     answerWithinMs: Whole(100, 'A request is waited for so long', 'as the profile says'),
-    lookEveryMs: Whole(50, 'Between two looks at a trade', 'as the profile says'),
+    lookEveryMs: Whole(50, 'Between two looks at a trade', String(LOOK_EVERY_MS)),
+    resendAfterMs: Whole(100, 'The same bytes are sent again after this', String(RESEND_AFTER_MS)),
     decideWithinMs: Whole(1_000, 'What is undecided by then becomes a case', 'as the profile says'),
   },
   closed,

@@ -1,29 +1,33 @@
 /** Escrow providers and groups as they are configured, with the providers' keys from the environment, and every fault with its field. */
+import { readTradeFaults } from '../rails/escrow/index.ts';
+import { refuseUnsafe } from './config-banks.ts';
+import { toEscrowRailConfig } from './wire-escrows.ts';
 import type { WrittenEscrow, WrittenGroup } from './config-p2p-shape.ts';
 
-export interface EscrowConfig extends Omit<WrittenEscrow, 'secretFrom'> {
-  readonly secret: () => string;
+export interface EscrowConfig extends Omit<WrittenEscrow, 'credential'> {
+  readonly credential: { readonly id: string; readonly secret: () => string };
 }
 
 /** Reads the keys of providers that have the file's shape; all faults are added. Keys are functions here, and print as such. */
 export function readEscrows(
   written: readonly WrittenEscrow[],
-  from: { readonly text: (name: string) => string | null; readonly production: boolean },
+  from: { readonly text: (name: string) => string | null; readonly production: boolean; readonly deployment: string },
   faults: string[],
 ): EscrowConfig[] {
-  return written.map(({ secretFrom, ...escrow }, index) => {
+  return written.map((escrow, index) => {
     const fault = (field: string, why: string): void =>
       void faults.push(`PAYONCE_CONFIG: escrows[${index}].${field}: ${why}`);
+    const { id, secretFrom } = escrow.credential;
     const secret = from.text(secretFrom);
-    if (secret === null) fault('secretFrom', `${secretFrom} is not set in the environment`);
+    if (secret === null) fault('credential.secretFrom', `${secretFrom} is not set in the environment`);
     else if (!/^[\x21-\x7E]+$/.test(secret))
-      fault('secretFrom', `${secretFrom} holds something else than one word of ASCII`);
+      fault('credential.secretFrom', `${secretFrom} holds something else than one word of ASCII`);
     if (written.findIndex((one) => one.name === escrow.name) < index)
       fault('name', `another provider is named "${escrow.name}" already`);
-    if (!URL.canParse(escrow.baseUrl)) fault('baseUrl', `got "${escrow.baseUrl}", expected a URL`);
-    else if (from.production && new URL(escrow.baseUrl).protocol !== 'https:')
-      fault('baseUrl', 'http is refused in production: expected an https:// URL');
-    return { ...escrow, secret: () => secret ?? '' };
+    const config: EscrowConfig = { ...escrow, credential: { id, secret: () => secret ?? '' } };
+    for (const one of readTradeFaults(toEscrowRailConfig(config, from.deployment))) fault(one.field, one.why);
+    if (from.production) refuseUnsafe(escrow.baseUrl, (field, why) => fault(field, why));
+    return config;
   });
 }
 

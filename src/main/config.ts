@@ -201,7 +201,7 @@ export function readConfig(environment: Environment = process.env): Config {
     chains: file.chains,
     tron: readTron(file.tron ?? [], { text, deployment }, faults),
     banks: readBanks(file.banks ?? [], { text, production, deployment }, faults),
-    escrows: readEscrows(file.escrows ?? [], { text, production }, faults),
+    escrows: readEscrows(file.escrows ?? [], { text, production, deployment }, faults),
     p2p: file.p2p ?? [],
     wallets: file.wallets ?? [],
     realizationsZone: readZone(file.realizations?.timeZone ?? null, faults),

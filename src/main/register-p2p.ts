@@ -7,6 +7,7 @@ import { PayonceError } from '../kernel/errors.ts';
 import { parseAmount } from '../kernel/money.ts';
 import type { WrittenGroup } from './config-p2p-shape.ts';
 import type { App } from './wire.ts';
+import { escrowRail } from './wire-escrows.ts';
 
 const PAY_WITHIN_MINUTES = 15;
 const ORDER_FOR_MINUTES = 60;
@@ -32,10 +33,6 @@ set account = excluded.account, priority = excluded.priority, min = excluded.min
 const ACCOUNT = `insert into payonce.signers (rail, address, label, next_nonce)
 values ($1, $2, 'account at the escrow provider', 0)
 on conflict (rail, address) do nothing`;
-
-export function escrowRail(name: string): string {
-  return `escrow:${name}`;
-}
 
 /** Durable on return; throws PO_CONFIG_INVALID with every fault. */
 export async function registerP2p(app: App): Promise<void> {

@@ -47,6 +47,7 @@ import type { Config } from './config.ts';
 import { makeDepositVerbs } from './deposit-verbs.ts';
 import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
+import { makeEscrows } from './wire-escrows.ts';
 import { type Chain, makeChains } from './wire-chains.ts';
 import { balanceReader, makeMarkets, supplyPolicy, type WiredMarket } from './wire-supplies.ts';
 
@@ -108,7 +109,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const banks = config.banks.map((bank) => wireBank(bank, config.deployment, ports, log));
   const bankRails = banks.map((bank) => bank.rail);
   const markets = makeMarkets(config, ports, log);
-  const rails = [...configured.map(({ rail }) => rail), ...bankRails, ...markets.map(({ rail }) => rail)];
+  const escrows = makeEscrows(config.escrows, config.deployment, ports, log);
+  const rails = [...configured.map(({ rail }) => rail), ...bankRails, ...markets.map(({ rail }) => rail), ...escrows];
   const supplies = makeSupplies({ pool, makeId, log, readBalance: balanceReader(configured) }, policy);
   const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
   const batchVerbs = makeBatchVerbs(chart, makeId, pool);

@@ -139,6 +139,7 @@ export async function makeApiWorld(
     readDestination: (_chain, text) => readAddress(text),
     readPayee: () => null,
     batchLinesMax: () => 1,
+    readTradePayment: () => null,
     depositChains: ['noop'],
     newDepositAddress: () => {
       addresses += 1;

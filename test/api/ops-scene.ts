@@ -74,6 +74,7 @@ export async function makeOpsApi(world: World, overrides: Partial<ApiDeps> = {})
     readDestination: () => ({ ok: false, fault: 'none', expected: 'none' }),
     readPayee: () => null,
     batchLinesMax: () => 1,
+    readTradePayment: () => null,
     depositChains: [],
     newDepositAddress: () => Promise.reject(new Error('no chain here')),
     inbox: { receive: () => Promise.reject(new Error('no source here')) },

@@ -1,11 +1,12 @@
 /*
  * Goal: no statement waits for its first use to be found broken. Method: every SQL literal of the product is PREPAREd
  * against the migrated schema, which checks tables, columns and types without running it. Literals are found in the source
- * as text: whatever begins with select, insert, update, delete or with. `${…}` may name a constant of the same file.
+ * as text: whatever begins with select, insert, update, delete or with. `${…}` may name a constant of the file, or of one that
+ * it imports from its own folder.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import pg from 'pg';
 import { type TestDatabase, testDatabase } from '../support/postgres.ts';
@@ -63,13 +64,22 @@ function filledIn(text: string, constants: ReadonlyMap<string, string>): string 
 
 function statementsOf(file: string): Statement[] {
   const source = readFileSync(join(ROOT, file), 'utf8');
-  const constants = constantsIn(source);
+  const constants = new Map(
+    [
+      ...[...source.matchAll(/from '\.\/([\w-]+\.ts)'/g)].map(([, name]) => readBeside(file, name ?? '')),
+      source,
+    ].flatMap((text) => [...constantsIn(text)]),
+  );
   return literalsIn(source)
     .filter(({ text }) => SQL.test(text) && /payonce\.|pg_|\$1/.test(text))
     .map(({ text, at }) => ({
       place: `${file}:${source.slice(0, at).split('\n').length}`,
       sql: filledIn(text, constants),
     }));
+}
+
+function readBeside(file: string, name: string): string {
+  return readFileSync(join(ROOT, dirname(file), name), 'utf8');
 }
 
 const statements = globSync('src/**/*.ts', { cwd: ROOT }).sort().flatMap(statementsOf);

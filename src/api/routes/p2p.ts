@@ -23,7 +23,7 @@ import {
   type ReadWithdraw,
   readWithdrawOrder,
 } from '../../flows/p2p/reads.ts';
-import { toDepositView, toWithdrawView } from '../../flows/p2p/view.ts';
+import { type Payee, toDepositView, toWithdrawView } from '../../flows/p2p/view.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import { parseAmount } from '../../kernel/money.ts';
 import { callerOf } from '../auth.ts';
@@ -47,7 +47,7 @@ export function p2pRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset): voi
     path: '/v1/p2p/deposit-orders',
     async readDetail(partnerId, id) {
       const found = await readDepositOrder(deps.pool, partnerId, id);
-      return found === null ? null : toView(found);
+      return found === null ? null : toView(deps, found);
     },
   };
   const withdraws: ReadableOrders = {
@@ -184,7 +184,12 @@ export function p2pRoutes(app: Routes, deps: ApiDeps, findAsset: FindAsset): voi
       // A claim of the matcher is no status of a partner's.
       const statuses = request.query.status === 'pending' ? ['PENDING', 'MATCHING'] : page.statuses;
       const rows = await listDepositOrders(deps.pool, page.name.partnerId, { ...page.filter, statuses });
-      return toPage(rows, page.limit, toView, (row) => toCursor(page.name, [row.place, row.order.id]));
+      return toPage(
+        rows,
+        page.limit,
+        (row) => toView(deps, row),
+        (row) => toCursor(page.name, [row.place, row.order.id]),
+      );
     },
   );
 
@@ -412,8 +417,14 @@ function pageOfOrders(
   };
 }
 
-function toView({ order, legs, sellers }: ReadDeposit): View {
-  return toDepositView(order, legs, sellers);
+/** A provider's account, where its trade showed one, beside those of sellers. */
+function toView({ readTradePayment }: ApiDeps, { order, legs, sellers, trades }: ReadDeposit): View {
+  const payees = new Map<string, Payee>(sellers);
+  for (const [leg, { tradeId, answer }] of trades) {
+    const payee = tradeId === null || answer === null ? null : readTradePayment(answer, tradeId);
+    if (payee !== null) payees.set(leg, payee);
+  }
+  return toDepositView(order, legs, payees);
 }
 function toSellerView({ order, legs }: ReadWithdraw): View {
   return toWithdrawView(order, legs);

@@ -18,8 +18,16 @@ export interface ReadDeposit {
   /** Where legs of sellers are paid, by order. */
   readonly sellers: ReadonlyMap<string, Pick<WithdrawOrder, 'bankCode' | 'accountNumber' | 'holderName'>>;
   /** Trades of legs, by leg: the effect and the provider's id. */
-  readonly trades: ReadonlyMap<string, { readonly effectId: bigint; readonly tradeId: string | null }>;
+  readonly trades: ReadonlyMap<string, Trade>;
   readonly place: string;
+}
+
+export interface Trade {
+  readonly rail: string;
+  /** The provider's own id, once it is known. */
+  readonly tradeId: string | null;
+  /** The last answer that showed it, as it is stored. */
+  readonly answer: string | null;
 }
 
 export interface ReadWithdraw {
@@ -31,18 +39,21 @@ export interface ReadWithdraw {
 const PLACE_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as place`;
 
 const LEGS_OF_BUYER = `left join lateral (
-  select g.*, w.bank_code, w.account_number, w.holder_name, e.id as effect_id, e.accepted_object
+  select g.*, w.bank_code, w.account_number, w.holder_name, e.accepted_object, e.answer
   from payonce.p2p_legs g
   left join payonce.p2p_withdraw_orders w on w.id = g.withdraw_order_id
   left join lateral (
-    select e.id, e.accepted_object from payonce.effects e
+    select e.accepted_object, (
+      select n.body from payonce.effect_answers n
+      where n.effect_id = e.id and n.observed in ('accepted', 'final_success') order by n.id desc limit 1) as answer
+    from payonce.effects e
     where e.subject_type = 'p2p_leg' and e.subject_id = g.id order by e.seq desc limit 1) e on g.kind = 'LP'
   where g.deposit_order_id = o.id) g on true`;
 
 const LEG_COLUMNS = `g.id as leg_id, g.deposit_order_id, g.ordinal, g.slot, g.kind, g.withdraw_order_id, g.rail, g.amount as leg_amount, g.price as leg_price,
   g.fiat_amount, g.state, g.created_at as leg_created_at, g.pay_by, g.paid_marked_at, g.disputed_at, g.ended_at, g.end_reason, g.fixes`;
 
-const READ_DEPOSIT = `select ${DEPOSIT_COLUMNS}, ${PLACE_TEXT}, ${LEG_COLUMNS}, g.bank_code, g.account_number, g.holder_name, g.effect_id, g.accepted_object
+const READ_DEPOSIT = `select ${DEPOSIT_COLUMNS}, ${PLACE_TEXT}, ${LEG_COLUMNS}, g.bank_code, g.account_number, g.holder_name, g.accepted_object, g.answer
 from payonce.p2p_deposit_orders o
 join payonce.assets a on a.id = o.asset_id
 ${LEGS_OF_BUYER}
@@ -50,7 +61,7 @@ where o.partner_id = $1
   and o.id = $2
 order by g.ordinal`;
 
-const LIST_DEPOSITS = `select ${DEPOSIT_COLUMNS}, o.place, ${LEG_COLUMNS}, g.bank_code, g.account_number, g.holder_name, g.effect_id, g.accepted_object
+const LIST_DEPOSITS = `select ${DEPOSIT_COLUMNS}, o.place, ${LEG_COLUMNS}, g.bank_code, g.account_number, g.holder_name, g.accepted_object, g.answer
 from (
   select o.*, ${PLACE_TEXT}
   from payonce.p2p_deposit_orders o
@@ -135,8 +146,17 @@ function toReadDeposit(rows: readonly Row[]): ReadDeposit | null {
     ),
     trades: new Map(
       rows.flatMap((row) =>
-        typeof row['effect_id'] === 'bigint' && typeof row['leg_id'] === 'string'
-          ? [[row['leg_id'], { effectId: row['effect_id'], tradeId: row['accepted_object'] as string | null }]]
+        typeof row['leg_id'] === 'string' && typeof row['rail'] === 'string'
+          ? [
+              [
+                row['leg_id'],
+                {
+                  rail: row['rail'],
+                  tradeId: row['accepted_object'] as string | null,
+                  answer: row['answer'] as string | null,
+                },
+              ],
+            ]
           : [],
       ),
     ),

@@ -6,8 +6,8 @@ import { DEPOSIT, type DepositOrder, type Leg, WITHDRAW, type WithdrawOrder } fr
 
 type Data = { readonly [key: string]: unknown };
 
-/** Where a buyer pays: a seller's own account. A provider's is in its trade. */
-type Payee = Pick<WithdrawOrder, 'bankCode' | 'accountNumber' | 'holderName'>;
+/** Where a buyer pays: by a seller's order, or by a provider's leg. */
+export type Payee = Pick<WithdrawOrder, 'bankCode' | 'accountNumber' | 'holderName'>;
 
 function common(order: DepositOrder | WithdrawOrder): Data {
   return {
@@ -56,7 +56,7 @@ export function toLegView(
 export function toDepositView(
   order: DepositOrder,
   legs: readonly Leg[],
-  sellers: ReadonlyMap<string, Payee>,
+  payees: ReadonlyMap<string, Payee>,
 ): Data & { readonly status: string } {
   const settled = legs.reduce((sum, leg) => (leg.state === 'SETTLED' ? sum + leg.amount : sum), 0n);
   return {
@@ -68,13 +68,13 @@ export function toDepositView(
     legs:
       order.matchedAt === null && order.status !== 'MATCHED'
         ? []
-        : legs.map((leg) => toLegView(leg, order, payeeOf(leg, sellers))),
+        : legs.map((leg) => toLegView(leg, order, payeeOf(leg, payees))),
   };
 }
 
-function payeeOf(leg: Leg, sellers: ReadonlyMap<string, Payee>): Payee | null {
+function payeeOf(leg: Leg, payees: ReadonlyMap<string, Payee>): Payee | null {
   // Once it has ended nobody should pay there.
-  return leg.state !== 'OPEN' || leg.withdrawOrderId === null ? null : (sellers.get(leg.withdrawOrderId) ?? null);
+  return leg.state === 'OPEN' ? (payees.get(leg.withdrawOrderId ?? leg.id) ?? null) : null;
 }
 
 export function toWithdrawView(order: WithdrawOrder, legs: readonly Leg[]): Data & { readonly status: string } {
