@@ -28,6 +28,8 @@ export interface Provider {
   readonly trades: Map<string, Trade>;
   /** Of the next request; later ones are answered as they should be. */
   next: Manner | null;
+  /** Of every request, until it is set back. */
+  broken: Manner | null;
   /** Codes with which a new trade is refused. */
   refuses: string | null;
   /** Lists show nothing yet. */
@@ -52,7 +54,7 @@ export async function startProvider(): Promise<Provider> {
       const body = Buffer.concat(chunks).toString();
       const one = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body };
       provider.asked.push(one);
-      const manner = provider.next;
+      const manner = provider.next ?? provider.broken;
       provider.next = null;
       if (manner === 'silent') return;
       if (manner === 'dropped') return void request.socket.destroy();
@@ -70,6 +72,7 @@ export async function startProvider(): Promise<Provider> {
     asked: [],
     trades: new Map(),
     next: null,
+    broken: null,
     refuses: null,
     lags: false,
     async stop() {
