@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Json, Observation } from '../../src/engine/rail.ts';
 import { TRADE_PROFILES } from '../../src/rails/escrow/index.ts';
+import { readTradePayment } from '../../src/rails/escrow/payment.ts';
 import { readTradeAnswer } from '../../src/rails/escrow/read.ts';
 import {
   answerTo,
@@ -355,4 +356,24 @@ test('an id that cannot be stored or asked for is no id, and names of objects ar
     readSend(standard, sealOf(standard, intentOf()), { status: 201, body: tradeIn('toString') }).kind,
     'unreadable',
   );
+});
+
+test('where the buyer pays is read from the trade itself, as text, and from nothing else (case M5)', () => {
+  const read = (body: Json, status = 200): unknown =>
+    readTradePayment(answerTo({ status, body }, { look: 'by_reference' }).body, 'tr_9');
+  const payTo = { bankCode: '004', accountNumber: '0110', holderName: 'Kim' };
+  const payment = { bank_code: '004', account_number: '0110', holder_name: 'Kim' };
+  const trade = tradeIn('created', { payment });
+  for (const body of [
+    trade,
+    { trade },
+    { trades: [tradeIn('created', { id: 'tr_8', payment: null }), trade] },
+    [trade],
+    { data: [trade] },
+  ])
+    assert.deepEqual(read(body), payTo);
+  assert.equal(read({ ...trade, id: 'tr_8' }), null);
+  assert.equal(read(tradeIn('created', { payment: { ...payment, account_number: 110 } })), null);
+  assert.equal(read({ code: 'not_cancellable', trade }, 409), null);
+  assert.equal(readTradePayment(JSON.stringify(trade), 'tr_9'), null);
 });

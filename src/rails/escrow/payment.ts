@@ -1,7 +1,8 @@
-/** Where a buyer pays a trade, as the provider showed it: for the buyer to see, and for nothing else. */
+/** Where a buyer pays a trade, as the provider showed it: for the buyer to see, and for nothing else. Pure. */
 import { readAnswerBody } from '../answer-body.ts';
-import { field, isArray, isObject, parseJson, textOf } from '../json.ts';
+import { field, parseJson, textOf } from '../json.ts';
 import { ESCROW_KIND } from './kind.ts';
+import { tradesIn } from './profiles/standard.ts';
 
 export interface TradePayment {
   readonly bankCode: string;
@@ -9,29 +10,22 @@ export interface TradePayment {
   readonly holderName: string;
 }
 
-/** From a stored answer about the trade; `null` where that shows none. */
+/** From a stored answer about the trade, in the shape that all profiles share; `null` where that shows none. Texts only: an
+ *  account that came as a number has lost its zeros (M5). */
 export function readTradePayment(storedAnswer: string, tradeId: string): TradePayment | null {
-  const answer = readAnswerBody(ESCROW_KIND.answerForm, storedAnswer);
-  for (const page of answer?.pages ?? []) {
-    const value = parseJson(page.body);
-    const items = [
-      value,
-      field(value, 'trade'),
-      ...(isArray(field(value, 'items')) ? listOf(field(value, 'items')) : []),
-    ];
-    const trade = [...items, ...listOf(field(value, 'trades')), ...listOf(value)].find(
-      (one) => textOf(field(one, 'id')) === tradeId,
+  const pages = readAnswerBody(ESCROW_KIND.answerForm, storedAnswer)?.pages ?? [];
+  for (const { body, status, cut } of pages) {
+    const value = cut || status > 299 ? undefined : parseJson(body);
+    const trades = value === undefined ? null : tradesIn(value);
+    const payment = field(
+      trades?.find((one) => textOf(field(one, 'id')) === tradeId),
+      'payment',
     );
-    const payment = field(trade, 'payment');
-    if (!isObject(payment)) continue;
-    const [bankCode, accountNumber, holderName] = ['bank_code', 'account_number', 'holder_name'].map((name) =>
-      textOf(field(payment, name)),
-    );
-    if (bankCode != null && accountNumber != null && holderName != null) return { bankCode, accountNumber, holderName };
+    const bankCode = textOf(field(payment, 'bank_code'));
+    const accountNumber = textOf(field(payment, 'account_number'));
+    const holderName = textOf(field(payment, 'holder_name'));
+    if (bankCode !== null && accountNumber !== null && holderName !== null)
+      return { bankCode, accountNumber, holderName };
   }
   return null;
-}
-
-function listOf(value: ReturnType<typeof field>): readonly NonNullable<ReturnType<typeof field>>[] {
-  return isArray(value) ? value.flatMap((one) => (one === null ? [] : [one])) : [];
 }

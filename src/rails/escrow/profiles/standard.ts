@@ -62,11 +62,12 @@ function toTrade(item: Json): TradeObject {
   };
 }
 
-function toTrades(body: Json): readonly TradeObject[] | null {
+/** The trades of a success, as they stand there, or `null` where it has not the contract's shape. */
+export function tradesIn(body: Json): readonly Json[] | null {
   const items = isArray(body) ? body : (field(body, 'trades') ?? field(body, 'data'));
-  if (isArray(items)) return items.map(toTrade);
+  if (isArray(items)) return items;
   const trade = field(body, 'trade') ?? body;
-  return isObject(trade) && textOf(field(trade, 'state')) !== null ? [toTrade(trade)] : null;
+  return isObject(trade) && textOf(field(trade, 'state')) !== null ? [trade] : null;
 }
 
 function toError(body: Json): ProviderError | null {
@@ -160,7 +161,7 @@ export const standard: TradeProfile = {
   lookUps: LOOK_UPS,
   lookUp: true,
   auth: 'bearer',
-  objects: toTrades,
+  objects: (body) => tradesIn(body)?.map(toTrade) ?? null,
   error: toError,
   request: toRequest,
 };
