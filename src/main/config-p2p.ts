@@ -1,7 +1,6 @@
 /** Escrow providers and groups as they are configured, with the providers' keys from the environment, and every fault with its field. */
-import { readTradeFaults } from '../rails/escrow/index.ts';
+import { type EscrowRailConfig, readTradeFaults, TRADE_PROFILES } from '../rails/escrow/index.ts';
 import { refuseUnsafe } from './config-banks.ts';
-import { toEscrowRailConfig } from './wire-escrows.ts';
 import type { WrittenEscrow, WrittenGroup } from './config-p2p-shape.ts';
 
 export interface EscrowConfig extends Omit<WrittenEscrow, 'credential'> {
@@ -29,6 +28,31 @@ export function readEscrows(
     if (from.production) refuseUnsafe(escrow.baseUrl, (field, why) => fault(field, why));
     return config;
   });
+}
+
+export function escrowRail(name: string): string {
+  return `escrow:${name}`;
+}
+
+/** Throws for a profile that is unknown: the configuration knows the names. */
+export function toEscrowRailConfig(config: EscrowConfig, deployment: string): EscrowRailConfig {
+  const profile = TRADE_PROFILES.find((one) => one.name === config.profile);
+  if (profile === undefined) throw new Error(`escrow ${config.name}: there is no profile ${config.profile}`);
+  const { baseUrl, account, credential, direct, lookEveryMs, decideWithinMs, resendAfterMs } = config;
+  return {
+    name: escrowRail(config.name),
+    profile,
+    baseUrl,
+    account,
+    credential,
+    deployment,
+    ...(direct === undefined ? {} : { direct }),
+    capabilities: {
+      ...(lookEveryMs === undefined ? {} : { lookEveryMs }),
+      ...(resendAfterMs === undefined ? {} : { resendAfterMs }),
+      ...(decideWithinMs === undefined ? {} : { decideWithinMs }),
+    },
+  };
 }
 
 /** What of the groups can be judged without assets: names, doubles, providers. */

@@ -6,8 +6,8 @@ import type { Tx } from '../db/pool.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { parseAmount } from '../kernel/money.ts';
 import type { WrittenGroup } from './config-p2p-shape.ts';
+import { escrowRail } from './config-p2p.ts';
 import type { App } from './wire.ts';
-import { escrowRail } from './wire-escrows.ts';
 
 const PAY_WITHIN_MINUTES = 15;
 const ORDER_FOR_MINUTES = 60;

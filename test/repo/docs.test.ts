@@ -43,7 +43,7 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
   const desk = source('flows/p2p/desk.ts');
   const legs = ['leg_settled', 'leg_ended', 'leg_reopened', 'matched'].filter((name) => desk.includes(`'${name}'`));
   const closed = (edges: object): string[] =>
-    Object.keys(edges).filter((state) => /ED$/.test(state) && state !== 'MATCHED');
+    Object.keys(edges).filter((state) => state.endsWith('ED') && state !== 'MATCHED');
   const p2p = [
     ...['created', ...legs, ...closed(DEPOSIT_EDGES)].map((name) => `deposit_order.${name.toLowerCase()}`),
     ...['created', ...legs.filter((name) => name !== 'leg_reopened'), ...closed(WITHDRAW_EDGES)].map(

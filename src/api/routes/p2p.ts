@@ -418,10 +418,10 @@ function pageOfOrders(
 }
 
 /** A provider's account, where its trade showed one, beside those of sellers. */
-function toView({ readTradePayment }: ApiDeps, { order, legs, sellers, trades }: ReadDeposit): View {
+function toView(deps: ApiDeps, { order, legs, sellers, trades }: ReadDeposit): View {
   const payees = new Map<string, Payee>(sellers);
   for (const [leg, { tradeId, answer }] of trades) {
-    const payee = tradeId === null || answer === null ? null : readTradePayment(answer, tradeId);
+    const payee = tradeId === null || answer === null ? null : deps.readTradePayment(answer, tradeId);
     if (payee !== null) payees.set(leg, payee);
   }
   return toDepositView(order, legs, payees);
