@@ -13,6 +13,7 @@ import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/db/embedded.ts';
 import { benchClaim } from './claim.ts';
 import { benchEffects } from './effects.ts';
+import { benchP2p } from './p2p.ts';
 import { benchPostings } from './postings.ts';
 import { type BenchOptions, type BenchResult, type Measured, printCounts, printLines } from './rounds.ts';
 
@@ -20,6 +21,7 @@ const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) 
   postings: async (serverUrl, options) => ({ lines: await benchPostings(serverUrl, options), counts: [], notes: [] }),
   effects: benchEffects,
   claim: benchClaim,
+  p2p: benchP2p,
 };
 
 /** What a durable server of this size is given; both sides run under it. */
