@@ -6,6 +6,7 @@
  *            50 ms. The peer holds its locks through the call.
  * The provider is a rail that answers after so long; the engine, the matcher and the database are the product's.
  */
+import { once } from 'node:events';
 import pg from 'pg';
 import { migrate } from '../src/db/migrate.ts';
 import { makePool, type Pool } from '../src/db/pool.ts';
@@ -93,19 +94,19 @@ async function measureOthers(market: Market, latencyMs: number): Promise<{ writt
   const written: number[] = [];
   const others: string[] = [];
   const began = performance.now();
-  const open = new Set<Promise<void>>();
+  const open: Promise<unknown>[] = [];
   for (let count = 0; performance.now() - began < OTHERS_MS; count += 1) {
     const due = (count * 1_000) / ARRIVING - (performance.now() - began);
     if (due > 0) await new Promise((resolve) => setTimeout(resolve, due));
     const isLp = count % LP_EVERY === 0;
     const at = performance.now();
-    const one = createDepositOrders(engine, [order(count, isLp ? LOW_PRICE : PRICE, latencyMs)]).then(([outcome]) => {
+    const write = async (): Promise<void> => {
+      const [outcome] = await createDepositOrders(engine, [order(count, isLp ? LOW_PRICE : PRICE, latencyMs)]);
       if (isLp) return;
       written.push(performance.now() - at);
       if (outcome?.outcome === 'created') others.push(outcome.id);
-    });
-    open.add(one);
-    void one.then(() => open.delete(one));
+    };
+    open.push(write());
   }
   await Promise.all(open);
   await until(async () => (await countOf(engine.pool, others, 'PENDING', 'MATCHING')) === 0);
@@ -127,19 +128,18 @@ async function measureOldOthers(url: string, latencyMs: number): Promise<string>
   const took: number[] = [];
   let asked = 0;
   const began = performance.now();
-  const open = new Set<Promise<void>>();
   for (let count = 0; performance.now() - began < OTHERS_MS; count += 1) {
     const due = (count * 1_000) / ARRIVING - (performance.now() - began);
     if (due > 0) await new Promise((resolve) => setTimeout(resolve, due));
     const isLp = count % LP_EVERY === 0;
     if (!isLp) asked += 1;
     const at = performance.now();
-    const one = old.order(isLp, latencyMs).then(
-      () => void (isLp ? 0 : took.push(performance.now() - at)),
-      () => undefined,
-    );
-    open.add(one);
-    void one.then(() => open.delete(one));
+    const ask = async (): Promise<void> => {
+      await old.order(isLp, latencyMs);
+      if (!isLp) took.push(performance.now() - at);
+    };
+    // Cut off with the run, it has no answer.
+    ask().catch(() => undefined);
   }
   // What still waits has waited for as long as the run took, at least; nobody stays for the rest.
   const figure = `${took.length} of ${asked} answered within the ${OTHERS_MS / 1_000} s, p99 ${Math.round(p99([...took, ...Array<number>(asked - took.length).fill(OTHERS_MS)]))} ms`;
@@ -258,22 +258,19 @@ function order(count: number, price: bigint, round: number): DepositOrderRequest
 }
 
 function run(engine: EngineDeps, rail: Rail, senders: number): { stop(): void; readonly ended: Promise<unknown> } {
-  let isOver = false;
+  const over = new AbortController();
   const loop = async (work: () => Promise<boolean>): Promise<void> => {
-    while (!isOver) if (!(await work())) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!over.signal.aborted) if (!(await work())) await new Promise((resolve) => setTimeout(resolve, 5));
   };
   const matcher = makeMatcher(engine, silentLog);
   // A pass that waits for the provider is not waited for: it ends after the run, and the next one begins meanwhile.
   const ended = Promise.all([
     loop(() => matcher.runOnce()),
     ...Array.from({ length: senders * SENDERS }, () =>
-      Promise.race([loop(async () => (await sendOnce(engine, rail)) > 0), over()]),
+      Promise.race([loop(async () => (await sendOnce(engine, rail)) > 0), once(over.signal, 'abort')]),
     ),
   ]);
-  async function over(): Promise<void> {
-    while (!isOver) await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return { stop: () => void (isOver = true), ended };
+  return { stop: () => over.abort(), ended };
 }
 
 /** Passes at once: each waits for the slowest answer of its batch. */
