@@ -18,9 +18,9 @@ import { type BankAccount, makeDirectory } from './directory.ts';
 import { makeDoor } from './door.ts';
 import { type BankFaultRule, type CallKind, type FaultCounts, makeFaultPlan } from './faults.ts';
 import { makeIds } from './ids.ts';
-import type { BankRequest, Behaviour, Desk, ProfileName } from './profile.ts';
+import type { Behaviour, Desk, ProfileName } from './profile.ts';
 import { PROFILES } from './profiles.ts';
-import { breakOff, readBody } from './respond.ts';
+import { breakOff, closeServer, readBody, toRequest } from './respond.ts';
 import { makeSteering, type Steering } from './steering.ts';
 
 export type BankOptions = {
@@ -189,33 +189,16 @@ export async function startBank(options: BankOptions): Promise<Bank> {
       awake ??= Promise.withResolvers<void>();
     },
     resume: wake,
-    down: async () => close(server),
+    down: async () => closeServer(server),
     async up() {
       server = await listen(port);
     },
     async stop() {
       wake();
-      await close(server);
+      await closeServer(server);
       // What was taken in while it slept is executed before the clock stands.
       await sleep(0);
       clock.stop();
     },
   };
-}
-
-async function close(server: Server): Promise<void> {
-  if (!server.listening) return;
-  const closed = once(server, 'close');
-  server.close();
-  server.closeAllConnections();
-  await closed;
-}
-
-function toRequest(incoming: IncomingMessage, body: Buffer): BankRequest {
-  const target = new URL(incoming.url ?? '/', 'http://bank');
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(incoming.headers)) {
-    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
-  }
-  return { method: incoming.method ?? 'GET', path: target.pathname, query: target.searchParams, headers, body };
 }

@@ -1,10 +1,11 @@
 /*
  * How an answer reaches the caller, or does not: connections that break, bodies that are not what they say.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BankFault, Break } from './faults.ts';
-import type { Answer } from './profile.ts';
+import type { Answer, BankRequest } from './profile.ts';
 
 /** 10 MB: more than any answer of a bank, less than what makes a test slow. */
 const HUGE_BODY_BYTES = 10 * 1024 * 1024;
@@ -25,6 +26,24 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
     pieces.push(piece);
   }
   return Buffer.concat(pieces);
+}
+
+export function toRequest(incoming: IncomingMessage, body: Buffer): BankRequest {
+  const target = new URL(incoming.url ?? '/', 'http://here');
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(incoming.headers)) {
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return { method: incoming.method ?? 'GET', path: target.pathname, query: target.searchParams, headers, body };
+}
+
+/** Refuses connections from here, and cuts those that are open. */
+export async function closeServer(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await closed;
 }
 
 export function breakOff(response: ServerResponse, how: Break): void {

@@ -10,14 +10,11 @@
  *
  * Never does: tell how the bank was set up.
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Bank } from './bank.ts';
-import { readBody, respond } from './respond.ts';
-import { parseWire, printWire, textAt, wholeAt, type Wire } from './wire-json.ts';
+import { openLevers, type SteeringDoor } from './levers.ts';
+import { textAt, wholeAt, type Wire } from './wire-json.ts';
 
-export type SteeringDoor = { readonly url: string; stop(): Promise<void> };
+export type { SteeringDoor } from './levers.ts';
 
 export type DoorOptions = {
   /** A bank that frees the key of what failed: the next request under it is a new one. */
@@ -46,28 +43,5 @@ export async function openSteeringDoor(bank: Bank, options: DoorOptions = {}): P
         throw new RangeError(`${what}: no such lever`);
     }
   };
-  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const headers = { 'content-type': 'application/json' };
-    const text = (await readBody(request)).toString('utf8');
-    try {
-      const done = steer(`${request.method ?? ''} ${request.url ?? ''}`, parseWire(text) ?? null);
-      respond(response, { status: 200, headers, body: printWire(done) });
-    } catch (error) {
-      respond(response, { status: 409, headers, body: printWire({ error: String(error) }) });
-    }
-  };
-  const server = createServer((request, response) => {
-    serve(request, response).catch(() => response.destroy());
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async stop() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
-  };
+  return openLevers(steer);
 }
