@@ -17,8 +17,18 @@ import {
   type VmResult,
 } from './programs.ts';
 import type { Program } from './program-kinds.ts';
-import { energyLeft, type NetBill, payBandwidth, payEnergy, type Prices, slotOf, SUN_PER_TRX } from './resources.ts';
-import { emptyAccount, type Layer, makeLayer } from './state.ts';
+import {
+  energyLeft,
+  type NetBill,
+  payBandwidth,
+  payEnergy,
+  type Prices,
+  slotOf,
+  SUN_PER_TRX,
+  usageOfLoan,
+  usedNow,
+} from './resources.ts';
+import { type Account, emptyAccount, type Layer, makeLayer, type Usage } from './state.ts';
 import { type Contract, numberOf, ownerOf, textOf, type TronTransaction } from './transaction.ts';
 
 /** The answer is CONTRACT_VALIDATE_ERROR with this text. */
@@ -168,7 +178,7 @@ function freeze(state: Layer, owner: Address, sun: bigint, resource: bigint): nu
   return null;
 }
 
-function delegate(state: Layer, owner: Address, contract: Contract, { nowMs }: Surroundings): null {
+function delegate(state: Layer, owner: Address, contract: Contract, { nowMs, prices }: Surroundings): null {
   const { values } = contract;
   const gives = contract.name === 'DelegateResourceContract';
   const sun = numberOf(values, 'balance');
@@ -203,19 +213,30 @@ function delegate(state: Layer, owner: Address, contract: Contract, { nowMs }: S
   }
   const given = gives ? sun : -sun;
   state.setCell(DELEGATIONS, key, lent + given);
+  const slot = slotOf(nowMs);
+  const what = energy ? 'energy' : 'net';
+  const goes = gives ? 0n : usageOfLoan(borrower, what, sun, prices, slot);
+  const lenders: Account = gives ? lender : { ...lender, [what]: used(usedNow(lender[what], slot) + goes, slot) };
+  const borrowers: Account = gives
+    ? borrower
+    : { ...borrower, [what]: used(usedNow(borrower[what], slot) - goes, slot) };
   state.setAccount(
     owner,
     energy
-      ? { ...lender, stakedEnergy: lender.stakedEnergy - given, lentEnergy: lender.lentEnergy + given }
-      : { ...lender, stakedNet: lender.stakedNet - given, lentNet: lender.lentNet + given },
+      ? { ...lenders, stakedEnergy: lender.stakedEnergy - given, lentEnergy: lender.lentEnergy + given }
+      : { ...lenders, stakedNet: lender.stakedNet - given, lentNet: lender.lentNet + given },
   );
   state.setAccount(
     to,
     energy
-      ? { ...borrower, borrowedEnergy: borrower.borrowedEnergy + given }
-      : { ...borrower, borrowedNet: borrower.borrowedNet + given },
+      ? { ...borrowers, borrowedEnergy: borrower.borrowedEnergy + given }
+      : { ...borrowers, borrowedNet: borrower.borrowedNet + given },
   );
   return null;
+}
+
+function used(units: bigint, slot: number): Usage {
+  return { used: units, slot };
 }
 
 function call(

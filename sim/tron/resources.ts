@@ -111,6 +111,23 @@ export function payEnergy(state: Layer, payer: string, energy: bigint, prices: P
   return { usage, fee };
 }
 
+/** What the borrower used of this stake, which goes back to its owner with it: in proportion, and no more than it gives. */
+export function usageOfLoan(
+  borrower: Account,
+  what: 'energy' | 'net',
+  sun: bigint,
+  prices: Prices,
+  slot: number,
+): bigint {
+  const [all, most] =
+    what === 'energy'
+      ? [borrower.stakedEnergy + borrower.borrowedEnergy, share(sun, prices.totalEnergyLimit, prices.totalEnergyWeight)]
+      : [borrower.stakedNet + borrower.borrowedNet, share(sun, prices.totalNetLimit, prices.totalNetWeight)];
+  if (all === 0n) return 0n;
+  const part = (usedNow(borrower[what], slot) * sun) / all;
+  return part < most ? part : most;
+}
+
 function share(sun: bigint, limit: bigint, weight: bigint): bigint {
   return (sun * limit) / (weight * SUN_PER_TRX);
 }

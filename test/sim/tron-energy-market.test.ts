@@ -48,6 +48,24 @@ test('an order is paid once under its id, lent with the next blocks and taken ba
   assert.deepEqual(await look('b'), []);
 });
 
+test('what was used of energy goes with it when it is taken back: the next loan is there in full', async () => {
+  const { tron, address, order } = await scene();
+  const token = tron.deployToken();
+  tron.fundToken(token, address, 10n);
+  await order('a');
+  tron.mine(2);
+  const lent = tron.energyOf(address);
+  tron.act(address, { kind: 'send_token', token, to: address, units: 1n });
+  tron.mine();
+  const left = tron.energyOf(address);
+  assert.ok(left < lent);
+  tron.advance(3_700_000);
+  assert.equal(tron.energyOf(address), 0n);
+  await order('b');
+  tron.mine(2);
+  assert.ok(tron.energyOf(address) >= 130_000n, `${tron.energyOf(address)} of ${lent}`);
+});
+
 test('a balance that is too small is refused, and nothing is paid', async () => {
   const { market, order } = await scene();
   market.setBalance(1n);
