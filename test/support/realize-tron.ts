@@ -31,6 +31,8 @@ export interface RealizeTron {
   owe(partnerId: string, units: bigint): Promise<void>;
   /** Noon of the next day, at least. */
   nextDay(): Promise<void>;
+  /** By the database's clock; a few hours at most, or it is another day. */
+  later(ms: number): Promise<void>;
   /** Nights that are due now, by this process. */
   makeNights(): Promise<void>;
   /** What is pending is sealed and sent, by this process. */
@@ -120,6 +122,9 @@ async function stageOf(one: TronApp): Promise<RealizeTron> {
     owe: (partnerId, units) => book(partnerId, 'fees', units),
     async nextDay() {
       await jump(DAY_MS);
+    },
+    async later(ms) {
+      await jump(ms);
     },
     async makeNights() {
       await runNightly(stage.nights());
