@@ -67,14 +67,14 @@ export type Escrow = {
   refuse(reason: Refusal | null): void;
   /** What the buyer or the provider does with a trade. */
   readonly trades: {
-    markPaid(id: string): void;
+    readonly markPaid: (id: string) => void;
     /** The whole, or so much of it (decimal text). */
-    release(id: string, amount?: string): void;
-    cancel(id: string): void;
-    expire(id: string): void;
-    dispute(id: string): void;
-    refund(id: string): void;
-    hold(id: string): void;
+    readonly release: (id: string, amount?: string) => void;
+    readonly cancel: (id: string) => void;
+    readonly expire: (id: string) => void;
+    readonly dispute: (id: string) => void;
+    readonly refund: (id: string) => void;
+    readonly hold: (id: string) => void;
   };
   /** The old secret is refused from now on. Returns the new one. */
   rotate(): string;
@@ -145,7 +145,11 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
   const executeLater = (ms: number, name: 'deliver_later' | 'deliver_twice', request: BankRequest): void =>
     clock.after(ms, () => {
       plan.note(name);
-      void execute(request, []);
+      execute(request, []).catch((error: unknown) =>
+        setImmediate(() => {
+          throw error;
+        }),
+      );
     });
 
   let awake: PromiseWithResolvers<void> | null = null;

@@ -173,7 +173,9 @@ async function until(
 }
 
 /** As many transfers as partners, each of its fee, final; nobody is asked; each night's verdict agrees. */
-async function judge({ its, count, workers }: Scene): Promise<string> {
+async function judge(scene: Scene): Promise<string> {
+  const { its, workers } = scene;
+  const count = (): number => scene.count();
   const { one } = its;
   const moved = await its.realized();
   assert.equal(moved.length, count());

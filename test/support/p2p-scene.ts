@@ -63,6 +63,10 @@ export interface P2pOptions {
   readonly feeBp?: number;
   readonly label?: string;
   readonly connectionsMax?: number;
+  /** Absent: those of `makeWorld`. */
+  readonly chain?: string;
+  readonly contract?: string;
+  readonly fundUnits?: bigint;
 }
 
 /** A group that trades the world's asset for won, and who belongs to it. */
@@ -92,6 +96,9 @@ export async function makeP2pScene(options: P2pOptions = {}): Promise<P2pScene> 
     },
     flows: (chart, makeId) => [makeWithdrawals(chart), ...makeP2pFlows(chart, makeId)],
     ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax }),
+    ...(options.chain === undefined ? {} : { chain: options.chain }),
+    ...(options.contract === undefined ? {} : { contract: options.contract }),
+    ...(options.fundUnits === undefined ? {} : { fundUnits: options.fundUnits }),
   });
   const [rail] = made;
   assert.ok(rail !== undefined);
