@@ -933,6 +933,7 @@ create table payonce.p2p_members (
   constraint p2p_members_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id)
 );
 CREATE INDEX p2p_members_group ON payonce.p2p_members USING btree (group_name);
+CREATE TRIGGER p2p_members_no_truncate BEFORE TRUNCATE ON payonce.p2p_members FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.p2p_payments (
   id text not null,

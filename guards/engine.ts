@@ -8,7 +8,8 @@ const LIFE = 'test/engine/life.test.ts';
 const PERSONS = 'test/engine/two-persons.test.ts';
 
 /** Sends before the seal, as a careless rewrite would. */
-const SEND_FIRST = `for (const one of planned) {
+const SEND_FIRST = `const { toIntent } = await import('./seal.ts');
+  for (const one of planned) {
     const intent = toIntent(one.effect);
     const seal = rail.seal(intent, one.plan, null);
     await rail.send({ ...intent, seal, plan: one.plan, variants: [], sealedAt: one.effect.now }, null);
@@ -164,8 +165,8 @@ export const ENGINE: PlacedGuard[] = [
   {
     name: 'seal before send',
     file: 'src/engine/advance.ts',
-    find: 'const sealed = await sealPlanned(',
-    replace: `${SEND_FIRST}const sealed = await sealPlanned(`,
+    find: "const sealed = await apart(deps, planned, 'SEAL_FAILED',",
+    replace: `${SEND_FIRST}const sealed = await apart(deps, planned, 'SEAL_FAILED',`,
     test: SENDING,
     title: /the seal is committed when the first byte leaves/,
     expect: /'PENDING'/,

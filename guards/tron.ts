@@ -115,4 +115,22 @@ export const TRON: Guard[] = [
     title: /energy rented for one realization is not used up/,
     expect: /none waits for its rental to run out/,
   },
+  {
+    name: 'nodes that contradict each other: a no of finality beside an inclusion',
+    file: 'src/engine/classify.ts',
+    find: "one.kind === 'INCLUDED' && one.operator !== dead.operator",
+    replace: "one.kind === 'FINAL_SUCCESS' && one.operator !== dead.operator",
+    test: 'test/flows/tron-liars.test.ts',
+    title: /what one node says was reverted and another shows in a block is not released/,
+    expect: /RELEASED/,
+  },
+  {
+    name: 'no single node frames a payment',
+    file: 'src/rails/tron/plan.ts',
+    find: 'const unfit = whyUnfit(one, config) ?? whyAhead(one, others, config);',
+    replace: 'const unfit = whyUnfit(one, config);',
+    test: 'test/flows/tron-liars.test.ts',
+    title: /a head that one node puts a year ahead frames no payment/,
+    expect: /expiration/,
+  },
 ];

@@ -12,6 +12,8 @@ create table payonce.p2p_members (
   matching_off_at timestamptz
 );
 create index p2p_members_group on payonce.p2p_members (group_name);
+create trigger p2p_members_no_truncate before truncate on payonce.p2p_members
+  for each statement execute function payonce.refuse_change();
 
 -- What is traded in a group, and within which bounds. Written at each start from the configuration.
 create table payonce.p2p_markets (

@@ -143,6 +143,11 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
   if (yes[0] !== undefined) return { act: 'settle', by: yes[0] };
 
   const dead = found.find((one) => one.rank === 'dead');
+  const denied = dead !== undefined && EVIDENCE[dead.kind].chainFinal ? shownBeside(dead, found) : undefined;
+  if (dead !== undefined && denied !== undefined && facts.state === 'SEALED') {
+    const why = `${dead.source} shows ${dead.kind}, and ${denied.source} that it went: a node is wrong`;
+    return facts.pastDecide ? { act: 'case', kind: 'contradiction', why } : { act: 'wait' };
+  }
   const known = facts.testimonies > 0 || word.length > 0;
   if (dead !== undefined && facts.state === 'SEALED') {
     if (!known) return { act: 'release', by: dead };
@@ -172,6 +177,11 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
     return { act: 'release', by: { ...neverLeft, rank: 'dead', source: 'engine', detail: 'no send ever left' } };
   }
   return { act: 'case', kind: 'undecided', why: 'past the time in which the rail decides' };
+}
+
+/** Another operator's node that shows our transaction in a block, successful, in the very pass in which one says that it failed. */
+function shownBeside(dead: Evidence, found: readonly Evidence[]): Evidence | undefined {
+  return found.find((one) => one.kind === 'INCLUDED' && one.operator !== dead.operator);
 }
 
 /** A believed no waits: whoever is told `failed` pays another way, and a request may still execute late. */

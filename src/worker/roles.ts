@@ -68,9 +68,12 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
       case 'watcher':
         for (const rail of engine.rails.values()) {
           start(`watcher ${rail.name}`, limits.WORKER_IDLE_MS, async () => {
-            const looked = await watchOnce(engine, rail);
-            const watched = await watchReleasedOnce(engine, rail);
-            return (await reopenOnce(engine)) + looked + watched > 0;
+            const worked = await eachAlone([
+              () => watchOnce(engine, rail),
+              () => watchReleasedOnce(engine, rail),
+              () => reopenOnce(engine),
+            ]);
+            return worked > 0;
           });
         }
         for (const scanner of deps.scanners)
@@ -102,4 +105,19 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
     }
   }
   return loops;
+}
+
+/** One step that fails never keeps the next from its turn; the first fault is the loop's. */
+async function eachAlone(steps: readonly (() => Promise<number>)[]): Promise<number> {
+  let worked = 0;
+  const faults: unknown[] = [];
+  for (const step of steps) {
+    try {
+      worked += await step();
+    } catch (error) {
+      faults.push(error);
+    }
+  }
+  if (faults.length > 0) throw faults[0];
+  return worked;
 }

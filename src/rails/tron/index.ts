@@ -99,8 +99,8 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
   };
   const named = new Map(nodes.map((node) => [node.name.source, node.name] as const));
   const readConfig = { ...config, named };
-  // The newest solid time that any node of the right chain showed.
-  let solidTimeMs = 0;
+  // What each operator's nodes of the right chain showed last: what they show less of later was not so.
+  const solidTimes = new Map<string, number>();
 
   return {
     name: config.name,
@@ -111,14 +111,14 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
       return specOf(sealed, kind);
     },
     sign: (sealed, spec) => signSealed(ports, signer, sealed, spec),
-    withholds: (sealed) => whyExpired(sealed, solidTimeMs),
+    withholds: (sealed) => whyExpired(sealed, agreedTimeMs(solidTimes)),
     send(sealed, signed) {
       assert(signed !== null, 'a TRON send carries the signed transaction');
       return sendSigned(sealed, signed);
     },
     look: (sealed) =>
-      lookAtAll(nodes, config, sealed, (timeMs) => {
-        solidTimeMs = Math.max(solidTimeMs, timeMs);
+      lookAtAll(nodes, config, sealed, (operator, timeMs) => {
+        solidTimes.set(operator, timeMs);
       }),
     read: (answer, sealed) => readAnswer(readConfig, answer, sealed),
     checkAsset: (asset) => checkAssetOn(nodes, asset),
@@ -128,6 +128,12 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
       await agent.destroy();
     },
   };
+}
+
+/** The newest time that two operators have reached; the one's where there is one. A single node keeps nothing from being sent. */
+function agreedTimeMs(byOperator: ReadonlyMap<string, number>): number {
+  const [first = 0, second = first] = [...byOperator.values()].sort((left, right) => right - left);
+  return second;
 }
 
 /** After its expiration in solid time no block can take the bytes: sending them on would only make noise. */

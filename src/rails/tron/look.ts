@@ -32,7 +32,7 @@ interface Looked {
 }
 
 /** Told of the solid time that a node of the right chain shows. */
-export type SeeTime = (timeMs: number) => void;
+export type SeeTime = (operator: string, timeMs: number) => void;
 
 export async function lookAtAll(
   nodes: readonly TronNode[],
@@ -63,7 +63,7 @@ async function lookOn(
   const connection = line.connections();
   const solidResult = await askBlock(line, 'walletsolidity', 'now');
   const solid = headerIn(solidResult);
-  if (solid !== null && readGenesis(genesis, config) === 'right') see(solid.timeMs);
+  if (solid !== null && readGenesis(genesis, config) === 'right') see(node.name.operator, solid.timeMs);
   const common = { form: LOOK_FORM, genesis: headerItem(genesis), solid: headerItem(solidResult) };
   if (solid === null) return looked.map((one) => wholeAnswer(node, one, common));
 

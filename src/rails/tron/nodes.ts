@@ -7,6 +7,7 @@ import type { WireLimits } from '../http.ts';
 import { field, textOf, unitsOf } from '../json.ts';
 import { nameNodes } from '../node-list.ts';
 import type { Pace } from './lanes.ts';
+import { TIME_MS_MAX } from './limits.ts';
 import { faultOf, type Line, type NodeConfig, openLine, type TronNodeName, type TronResult } from './wire.ts';
 
 export interface ChainConfig {
@@ -154,7 +155,7 @@ export function headerOf(value: Json | undefined): Header | null {
   // A default of protobuf is not printed: block 0 has no number, and may have no time.
   const number = unitsOf(field(raw, 'number') ?? '0');
   const time = unitsOf(field(raw, 'timestamp') ?? (number === 0n ? '0' : undefined));
-  if (id === null || parentId === null || number === null || time === null) return null;
+  if (id === null || parentId === null || number === null || time === null || time > TIME_MS_MAX) return null;
   if (!BLOCK_ID.test(id) || !BLOCK_ID.test(parentId) || BigInt(`0x${id.slice(0, 16)}`) !== number) return null;
   return { number, id: id.toLowerCase(), parentId: parentId.toLowerCase(), timeMs: Number(time) };
 }

@@ -3,13 +3,14 @@
  * leaves.
  *
  * It is a courtesy, not a proof: it keeps payments that would fail from burning fees, and says why one has to wait. The
- * reference is the *solid* block, so that a small fork does not make the bytes invalid; the expiration counts from the
- * head's own time. Balances are the head's, less what is sealed and not final, less what this very batch takes.
+ * reference is a *solid* block, so that a small fork does not make the bytes invalid, and where nodes of several operators
+ * answer one that two of them show: bytes upon a block that only one node has could never be included, nor proved absent.
+ * The expiration counts from the head's own time, which one node alone cannot put far ahead. Balances are the head's, less what is sealed and not final, less what this very batch takes.
  */
 import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
 import { overLanes } from './lanes.ts';
-import { UNSOLID_BLOCKS_MAX } from './limits.ts';
+import { AHEAD_MS_MAX, UNSOLID_BLOCKS_MAX } from './limits.ts';
 import { readHeader, type Header, type Read, type TronNode } from './nodes.ts';
 import { amountFault, type Body, bodyOf, toSun } from './payload.ts';
 import { judgeEffect, Budget, type PlanConfig, type Scene } from './afford.ts';
@@ -37,12 +38,10 @@ export async function planEffects(
     .flatMap((one) => (one.ok ? [one.value] : []))
     .sort((left, right) => Number(right.head.number - left.head.number));
   for (const one of heads) {
-    const unfit = whyUnfit(one, config);
-    if (unfit !== null) {
-      faults.push(`${one.node.name.source}: ${unfit}`);
-      continue;
-    }
-    const verdicts = await planOn(one, config, effects, context);
+    const others = heads.filter((other) => other.node.name.operator !== one.node.name.operator);
+    const unfit = whyUnfit(one, config) ?? whyAhead(one, others, config);
+    const reference = unfit === null ? await agreeOn(one, others, config) : { ok: false as const, fault: unfit };
+    const verdicts = reference.ok ? await planOn(one, reference.value, config, effects, context) : reference;
     if (verdicts.ok) return verdicts.value;
     faults.push(`${one.node.name.source}: ${verdicts.fault}`);
   }
@@ -67,15 +66,42 @@ function whyUnfit({ head, solid }: Heads, config: PlanConfig): string | null {
   return behindMs >= config.expiresAfterMs ? `it is behind: its head is ${Math.floor(behindMs / 1_000)} s old` : null;
 }
 
+/** A head that another operator's does not come near, nor our clock: what is sealed by it would be in doubt until then. */
+function whyAhead({ head }: Heads, others: readonly Heads[], config: PlanConfig): string | null {
+  const nowMs = config.now().getTime();
+  const shownMs = Math.max(nowMs, ...others.map((other) => other.head.timeMs));
+  const limitMs = others.length > 0 ? shownMs + config.expiresAfterMs : nowMs + AHEAD_MS_MAX;
+  return head.timeMs > limitMs ? `its head is ${Math.floor((head.timeMs - shownMs) / 1_000)} s ahead` : null;
+}
+
+/** The newest solid block that this node and one of another operator both show; its own where no other one is up to date. */
+async function agreeOn(one: Heads, others: readonly Heads[], config: PlanConfig): Promise<Read<Header>> {
+  const faults: string[] = [];
+  for (const other of others) {
+    if (whyUnfit(other, config) !== null) continue;
+    const [lower, higher] = one.solid.number <= other.solid.number ? [one, other] : [other, one];
+    const { solid } = lower;
+    const seen =
+      higher.solid.number === solid.number
+        ? { ok: true as const, value: higher.solid }
+        : await readHeader(higher.node.checked, 'walletsolidity', solid.number);
+    if (seen.ok && seen.value.id === solid.id && seen.value.timeMs === solid.timeMs) return { ok: true, value: solid };
+    const why = seen.ok ? 'shows another' : seen.fault;
+    faults.push(`of the solid block ${solid.number} of ${lower.node.name.source} ${higher.node.name.source} ${why}`);
+  }
+  return faults.length === 0 ? { ok: true, value: one.solid } : { ok: false, fault: faults.join('; ') };
+}
+
 async function planOn(
-  { node, head, solid }: Heads,
+  { node, head }: Heads,
+  reference: Header,
   config: PlanConfig,
   effects: readonly EffectIntent[],
   context: PlanContext,
 ): Promise<Read<PlanVerdict[]>> {
   const prices = readPrices(await node.checked.ask('wallet/getchainparameters'));
   if (prices === null) return { ok: false, fault: 'it tells no prices' };
-  const frame = { reference: solid, expirationMs: head.timeMs + config.expiresAfterMs };
+  const frame = { reference, expirationMs: head.timeMs + config.expiresAfterMs };
   const askOnce = makeOnce();
   const scenes = await overLanes(node.lanes, effects, async ({ checked }, part) => {
     const shown: (Told | PlanWait)[] = [];
