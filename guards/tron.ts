@@ -133,4 +133,13 @@ export const TRON: Guard[] = [
     title: /a head that one node puts a year ahead frames no payment/,
     expect: /expiration/,
   },
+  {
+    name: 'no seal before the scan, where the chain refuses no second payment',
+    file: 'src/engine/seal.ts',
+    find: 'scanned + SCAN_BEHIND_BLOCKS_MAX <= (seal.finalBlock ?? 0n)',
+    replace: 'scanned < 0n',
+    test: 'test/flows/tron-restored.test.ts',
+    title: /a restored snapshot pays nothing again/,
+    expect: /SEALED/,
+  },
 ];

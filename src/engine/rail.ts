@@ -188,6 +188,8 @@ export interface Seal {
   readonly expect: Json;
   readonly signer: string | null;
   readonly nonce: bigint | null;
+  /** Chains without a sequence: the final block that the plan saw. Nothing is sealed before our own scan has come near it. */
+  readonly finalBlock?: bigint;
 }
 
 export type VariantKind = 'original' | 'bump' | 'cancel';

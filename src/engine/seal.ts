@@ -65,6 +65,15 @@ from unnest($2::text[], $3::int[]) as u (address, taken)
 where g.rail = $1
   and g.address = u.address`;
 
+/** Of chains that are scanned; one that never was has no row. */
+const SCANNED = `select chain, next_block
+from payonce.scan_cursors
+where chain = any ($1::text[])`;
+
+/** What a scan may lie behind the final block that a plan saw: it is done once a second, and blocks come every few. */
+const SCAN_BEHIND_BLOCKS_MAX = 20n;
+const SCAN_BEHIND_MS = 1_000;
+
 /** How long an effect waits when new seals are stopped or its signer is full. */
 const STOPPED_MS = 5_000;
 const FULL_MS = 500;
@@ -99,25 +108,34 @@ export async function sealPlanned(
     if (locked.length === 0) return [];
     const { allowed, refused } = await brakes(tx, rail, flows, locked);
     const { allotted, full } = await allot(tx, rail, allowed);
-    const seals: (NewSeal & { effect: EffectRow; sealedPlan: Plan })[] = allotted.map(({ effect, allotment }) => {
+    const made = allotted.map(({ effect, allotment }) => {
       const plan = plans.get(effect.id)?.plan ?? {};
-      const seal = rail.seal(toIntent(effect), plan, allotment);
-      return {
-        id: effect.id,
-        token: effect.leaseToken,
-        identity: seal.identity,
-        payload: seal.payload,
-        expect: seal.expect,
-        plan,
-        nonce: seal.nonce,
-        effect,
-        sealedPlan: plan,
-      };
+      return { effect, plan, seal: rail.seal(toIntent(effect), plan, allotment) };
+    });
+    const unseen = await notScanned(tx, made);
+    const seals = made.flatMap(({ effect, plan, seal }): (NewSeal & { effect: EffectRow; sealedPlan: Plan })[] => {
+      if (unseen.has(effect.id)) return [];
+      return [
+        {
+          id: effect.id,
+          token: effect.leaseToken,
+          identity: seal.identity,
+          payload: seal.payload,
+          expect: seal.expect,
+          plan,
+          nonce: seal.nonce,
+          effect,
+          sealedPlan: plan,
+        },
+      ];
     });
     const done = await sealEffects(tx, seals, sendForMs);
     // The rows are locked and were tested: a seal that finds none would leave a hole in the signer's sequence.
     assert(done.size === seals.length, `sealed ${done.size} of ${seals.length} locked effects`);
-    await giveBack(tx, [...refused, ...full]);
+    const behind = made.flatMap(({ effect }) =>
+      unseen.has(effect.id) ? [back(effect, 'SCAN_BEHIND', SCAN_BEHIND_MS)] : [],
+    );
+    await giveBack(tx, [...refused, ...full, ...behind]);
     return seals.map((one) => ({
       ...toIntent(one.effect),
       seal: {
@@ -132,6 +150,27 @@ export async function sealPlanned(
       sealedAt: one.effect.now,
     }));
   });
+}
+
+/**
+ * Without a sequence nothing on a chain refuses a payment that has left already, before a snapshot of the database was put back:
+ * our scan must have been there first, and quarantines the wallet when it finds one (design §2, proof 7).
+ */
+async function notScanned(
+  tx: Tx,
+  made: readonly { readonly effect: EffectRow; readonly seal: { readonly finalBlock?: bigint } }[],
+): Promise<Set<bigint>> {
+  const concerned = made.filter(({ seal }) => seal.finalBlock !== undefined);
+  if (concerned.length === 0) return new Set();
+  const chains = [...new Set(concerned.map(({ effect }) => effect.asset.chain))];
+  const { rows } = await tx.query<{ chain: string; next_block: bigint }>(SCANNED, [chains]);
+  const next = new Map(rows.map((row) => [row.chain, row.next_block]));
+  return new Set(
+    concerned.flatMap(({ effect, seal }) => {
+      const scanned = next.get(effect.asset.chain);
+      return scanned !== undefined && scanned + SCAN_BEHIND_BLOCKS_MAX <= (seal.finalBlock ?? 0n) ? [effect.id] : [];
+    }),
+  );
 }
 
 function back(effect: EffectRow, reason: string, waitMs: number): GiveBack {

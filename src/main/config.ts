@@ -252,6 +252,7 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
       });
     });
   }
+  faults.push(...nodeFaults('chains', file.chains), ...nodeFaults('tron', lists.tron));
   const chains = [
     ...file.chains.map((chain) => ({ name: chain.chainId, assets: chain.assets })),
     ...lists.tron.map((chain) => ({ name: `tron ${chain.network}`, assets: chain.assets })),
@@ -261,6 +262,36 @@ function readFile(path: string | null, faults: string[]): ConfigFile {
       faults.push(`PAYONCE_CONFIG: chain ${name} needs an asset with contract null (its coin pays gas)`);
   }
   return file;
+}
+
+/** Witnesses are counted by operator: one node under two names would prove by itself what takes two (rails.md §2.6, §3.4). */
+function nodeFaults(
+  list: string,
+  chains: readonly { readonly nodes: readonly { readonly url: string; readonly operator: string }[] }[],
+): string[] {
+  const faults: string[] = [];
+  chains.forEach((chain, at) => {
+    const places = new Map<string, { readonly place: string; readonly operator: string }>();
+    chain.nodes.forEach(({ url, operator }, index) => {
+      const place = `${list}[${at}].nodes[${index}]`;
+      const where = whereOf(url);
+      const first = places.get(where);
+      if (first === undefined) places.set(where, { place, operator });
+      else if (first.operator !== operator)
+        faults.push(
+          `PAYONCE_CONFIG: ${place}.operator: got "${operator}", expected "${first.operator}": the node at ${where} is ${first.place} already, and one node is one witness`,
+        );
+    });
+  });
+  return faults;
+}
+
+/** Host, port and path: a gateway may stand before several. What a query holds, a key say, makes no other node. */
+function whereOf(url: string): string {
+  if (!URL.canParse(url)) return url;
+  const { protocol, hostname, port, pathname } = new URL(url);
+  const usual = protocol === 'https:' ? '443' : '80';
+  return `${hostname.toLowerCase().replace(/\.$/, '')}:${port === '' ? usual : port}${pathname.replace(/\/+$/, '')}`;
 }
 
 function readZone(timeZone: string | null, faults: string[]): string | null {

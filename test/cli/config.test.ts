@@ -47,6 +47,25 @@ test('all faults of a configuration are told at once, with exit 2', async () => 
   rmSync(folder, { recursive: true });
 });
 
+test('one node under two operators is refused: witnesses are counted by operator (rails.md §2.6)', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-config-'));
+  const file = join(folder, 'chains.json');
+  const asset = { code: 'ETH', contract: null, decimals: 18 };
+  const nodes = [
+    { url: 'https://node.example/v1?key=a', operator: 'one' },
+    { url: 'https://NODE.example:443/v1/', operator: 'two' },
+    { url: 'https://node.example/v2', operator: 'three' },
+  ];
+  const chain = { chainId: '1', nodes, finality: { depth: 2 }, feeCapWei: '1', gasLimitCap: '1', assets: [asset] };
+  writeFileSync(file, JSON.stringify({ chains: [chain] }));
+  const ran = await payonce(['config', '--check'], { PAYONCE_CONFIG: file });
+  assert.equal(ran.code, 2);
+  assert.match(ran.stderr, /chains\[0\]\.nodes\[1\]\.operator: got "two", expected "one"/);
+  assert.doesNotMatch(ran.stderr, /nodes\[2\]/);
+  assert.doesNotMatch(ran.stderr, /key=a/);
+  rmSync(folder, { recursive: true });
+});
+
 test('production needs what development does without', async () => {
   const ran = await payonce(['config', '--check', '--json'], { PAYONCE_ENV: 'production' });
   assert.equal(ran.code, 2);

@@ -159,6 +159,7 @@ export function sealEffect(intent: EffectIntent, plan: Plan): Seal {
     },
     signer: from,
     nonce: null,
+    finalBlock: frame.reference.number,
   };
 }
 
