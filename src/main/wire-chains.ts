@@ -68,7 +68,11 @@ export function makeChains(config: Config, parts: Parts): Chain[] {
   const faults: string[] = [];
   const families = [
     ...config.chains.map((one, index) => ({ place: `chains[${index}]`, about: evmChain(one), written: one })),
-    ...config.tron.map((one, index) => ({ place: `tron[${index}]`, about: tronChain(one), written: one })),
+    ...config.tron.map((one, index) => ({
+      place: `tron[${index}]`,
+      about: tronChain(one, config.leaseMs),
+      written: one,
+    })),
   ];
   const read = families.map(({ place, about, written }) => ({
     about,
@@ -179,7 +183,10 @@ const TRX_TRANSFER_SUN_MAX = 1_000_000n;
 /** R7: 100 TRX. A payment of USDT without energy burns 7 to 14 of them. */
 const WARN_BELOW_SUN = 100_000_000n;
 
-function tronChain(chain: TronConfig): Family {
+/** What the quick nodes showed must be recorded while the lease stands. */
+const LOOK_PART_OF_LEASE = 0.3;
+
+function tronChain(chain: TronConfig, leaseMs: number): Family {
   const name = tronChainName(chain.genesisId);
   const { expiresAfterMs, lookEveryMs, resendAfterMs, decideWithinMs } = chain;
   return {
@@ -201,6 +208,7 @@ function tronChain(chain: TronConfig): Family {
           coinAssetId: tronAssetId(name, null),
           feeLimitCapSun: BigInt(chain.feeLimitCapSun),
           ...(expiresAfterMs === undefined ? {} : { expiresAfterMs }),
+          lookWithinMs: Math.round(leaseMs * LOOK_PART_OF_LEASE),
           capabilities: {
             absenceWitnesses: witnessesOf(chain),
             ...(lookEveryMs === undefined ? {} : { lookEveryMs }),

@@ -146,3 +146,18 @@ test('what one node says was reverted and another shows in a block is not releas
   assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
   await one.end();
 });
+
+test('a node that is slow holds up nothing: what the quick ones show is recorded within the lease', async () => {
+  const { one, first } = await appWithLiars('liar_slow');
+  const to = await pay(one);
+  await one.pass();
+  first.delayMs = 900;
+  one.mine(25);
+  const began = performance.now();
+  await rest();
+  await one.pass();
+  assert.ok(performance.now() - began < 2_000, 'a pass is over within the lease');
+  first.delayMs = 0;
+  assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
+  await one.end();
+});

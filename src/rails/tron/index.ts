@@ -21,7 +21,7 @@ import type { PlanConfig } from './afford.ts';
 import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
 import { makePace } from './lanes.ts';
-import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX } from './limits.ts';
+import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX, LOOK_WITHIN_MS } from './limits.ts';
 import { lookAtAll } from './look.ts';
 import { openNodes } from './nodes.ts';
 import { readExpect, sealEffect } from './payload.ts';
@@ -57,6 +57,8 @@ export interface TronRailConfig {
   /** Absent: wait. */
   readonly energy?: EnergyPolicy;
   readonly expiresAfterMs?: number;
+  /** A look waits so long for each node. */
+  readonly lookWithinMs?: number;
   readonly capabilities?: Partial<Capabilities>;
 }
 
@@ -117,9 +119,14 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
       return sendSigned(sealed, signed);
     },
     look: (sealed) =>
-      lookAtAll(nodes, config, sealed, (operator, timeMs) => {
-        solidTimes.set(operator, timeMs);
-      }),
+      lookAtAll(
+        nodes,
+        { ...config, lookWithinMs: config.lookWithinMs ?? LOOK_WITHIN_MS },
+        sealed,
+        (operator, timeMs) => {
+          solidTimes.set(operator, timeMs);
+        },
+      ),
     read: (answer, sealed) => readAnswer(readConfig, answer, sealed),
     checkAsset: (asset) => checkAssetOn(nodes, asset),
     blocks: scanNodes.map(makeBlockReader),
