@@ -23,6 +23,7 @@ import { tellFault } from './faults.ts';
 import { EXIT } from './output.ts';
 import { addFundingCommands } from './funding-commands.ts';
 import { addInboxCommands } from './inbox-commands.ts';
+import { addP2pImportCommand } from './p2p-import-command.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRealizeCommands } from './realize-commands.ts';
@@ -67,6 +68,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addChainCommands(program, addStatementCommands(program, bind, deps), bind, deps);
   addDepositCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);
+  addP2pImportCommand(program, bind, deps);
   program.addHelpText(
     'after',
     `

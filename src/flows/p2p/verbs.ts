@@ -7,7 +7,7 @@ import type { AboutCase, FlowVerb } from '../../engine/deps.ts';
 import { parseAmount } from '../../kernel/money.ts';
 import { type Desk, type DeskDeps, openDesk } from './desk.ts';
 
-const LEG = `select g.id, g.state, g.kind, g.deposit_order_id, a.decimals, g.amount
+const LEG = `select g.id, g.state, g.kind, g.deposit_order_id, g.withdraw_order_id, a.decimals, g.amount
 from payonce.p2p_legs g
 join payonce.p2p_deposit_orders o on o.id = g.deposit_order_id
 join payonce.assets a on a.id = o.asset_id
@@ -18,6 +18,8 @@ interface LegRow extends Record<string, unknown> {
   state: string;
   kind: string;
   deposit_order_id: string;
+  /** `null` also for a seller's leg of an older system whose order is not taken over. */
+  withdraw_order_id: string | null;
   decimals: number;
   amount: bigint;
 }
@@ -82,6 +84,8 @@ export function makeLegVerbs(pool: Pool, deps: DeskDeps): Record<'p2p_settle' | 
     p2p_correct: verb(
       (leg, detail) => {
         if (leg.state !== 'SETTLED') return `it is ${leg.state.toLowerCase()}; only what was settled is corrected`;
+        if (leg.kind === 'SELLER' && leg.withdraw_order_id === null)
+          return 'its seller’s order is of the older system and not taken over: see payonce p2p import';
         if (detail['direction'] !== 'recall' && detail['direction'] !== 'credit_again')
           return '"direction" must be recall (from the buyer’s partner) or credit_again';
         const amount = parseAmount(detail['amount'], leg.decimals);
