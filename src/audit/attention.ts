@@ -24,6 +24,8 @@ export interface Attention {
 
 /** Money is in doubt where one of these is open. */
 const GRAVE = ['broken_finality', 'reopen_fails', 'contradiction', 'contradicted'];
+/** Cases that say so by themselves: money left without a record of ours, or lies with somebody else. */
+const GRAVE_CASES = [...GRAVE, 'unknown_movement', 'signer_quarantined', 'rail_asks', 'trade_surplus'];
 
 const RAILS = `select name, seals_stopped_reason as reason
 from payonce.rails
@@ -37,7 +39,7 @@ const GRAVE_OPEN = `select kind, count(*)::int as count
 from (
   select kind from payonce.alerts where cleared_at is null and kind = any ($1::text[])
   union all
-  select kind from payonce.cases where closed_at is null and kind = any ($1::text[])
+  select kind from payonce.cases where closed_at is null and kind = any ($2::text[])
 ) found
 group by kind
 order by kind`;
@@ -77,7 +79,7 @@ export async function loadAttention(query: Query): Promise<Attention> {
   return {
     railsStopped: (await query.query<Named>(RAILS)).rows,
     scansHalted: (await query.query<Named>(SCANS)).rows,
-    grave: (await query.query<{ kind: string; count: number }>(GRAVE_OPEN, [GRAVE])).rows,
+    grave: (await query.query<{ kind: string; count: number }>(GRAVE_OPEN, [GRAVE, GRAVE_CASES])).rows,
     longStays: (await query.query<{ count: number }>(LONG_STAYS)).rows[0]?.count ?? 0,
     walletsShort: await loadWalletsShort(query),
   };

@@ -90,17 +90,18 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
       text: `Made ${paint('bold', evm)}, which TRON writes ${paint('bold', tron)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it as "wallet" of an asset in the file of PAYONCE_CONFIG, fund it with coin for gas, restart.`,
     };
   });
-  bind(
+  bind<{ reason: string }>(
     wallet
       .command('release <rail> <address>')
-      .description('end a quarantine (approver): every foreign transfer of this wallet has been matched'),
-    async (args) => {
+      .description('end a quarantine (approver): every foreign transfer of this wallet has been matched')
+      .requiredOption('--reason <text>', 'what moved it, and why that is no danger'),
+    async (args, { reason }) => {
       const [rail, asked] = [argument(args, 0), argument(args, 1)];
       const { outcome, address, nonceHead } = await deps.withEngine(async (wired) => {
         const address = addressOn(wired, rail, asked);
         const nonceHead = await askNonce(wired, rail, address);
         const outcome = await wired.pool.tx('wallet release', (tx) =>
-          releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead: nonceHead ?? 0n }),
+          releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead: nonceHead ?? 0n, reason }),
         );
         return { outcome, address, nonceHead };
       });

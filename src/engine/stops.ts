@@ -149,22 +149,39 @@ where kind = 'signer_quarantined'
   and subject_key = $1
   and closed_at is null`;
 
+const UNEXPLAINED = `select c.id
+from payonce.cases c
+join payonce.chain_transfers t on c.subject_key = t.chain || ':' || t.tx_hash || ':' || t.position
+where c.kind = 'unknown_movement'
+  and c.closed_at is null
+  and $2 in (t.from_address, t.to_address)
+  and t.chain in (
+    select a.chain from payonce.asset_policies p
+    join payonce.assets a on a.id = p.asset_id
+    where p.rail = $1)
+order by c.id`;
+
 /**
  * The wallet may seal again. `nonceHead` is what the chain shows now: places up to it are used, so none of them is given
- * out. The person says by this that each foreign transfer has been matched.
+ * out. The person says by this that each foreign transfer has been matched; one whose case is open has not been.
  */
 export async function releaseWallet(
   tx: Tx,
   key: string | null,
-  wallet: { readonly rail: string; readonly address: string; readonly nonceHead: bigint },
+  wallet: { readonly rail: string; readonly address: string; readonly nonceHead: bigint; readonly reason: string },
 ): Promise<'released' | 'not_quarantined'> {
   const by = await needOperator(tx, key, 'approver');
-  const { rail, address, nonceHead } = wallet;
+  const { rail, address, nonceHead, reason } = wallet;
   await needWallet(tx, rail, address);
+  const open = (await tx.query<{ id: string }>(UNEXPLAINED, [rail, address])).rows.map((row) => row.id);
+  if (open.length > 0)
+    throw new PayonceError('PO_EVIDENCE_REFUSED', {
+      detail: `${address} has moved money without a record of ours, and ${open.join(', ')} ${open.length === 1 ? 'is' : 'are'} open: if somebody else has its key, more will go. Find out who moved it (case show), book it by two persons (reconcile chain, then repair propose), and release it then`,
+    });
   if ((await liftQuarantine(tx, rail, address, nonceHead)) === 'not_quarantined') return 'not_quarantined';
   await tx.query(CLOSE_QUARANTINE, [`${rail}:${address}`, `released by ${by.name}`]);
   await clearAlert(tx, 'signer_quarantined', `${rail}:${address}`);
-  await audit(tx, by.id, 'wallet.released', `${rail}:${address}`, { nonceHead: nonceHead.toString() });
+  await audit(tx, by.id, 'wallet.released', `${rail}:${address}`, { nonceHead: nonceHead.toString(), reason });
   return 'released';
 }
 

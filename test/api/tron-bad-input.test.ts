@@ -160,12 +160,12 @@ test('at the command line a wallet is named in any spelling, and a mistyped one 
       quarantineSigners(tx, one.app.engine, [{ rail, signer: one.master, reason: 'a foreign transaction' }]),
     );
   await quarantine();
-  const refused = await run(['wallet', 'release', rail, mistyped, '--json'], admin);
+  const refused = await run(['wallet', 'release', rail, mistyped, '--reason', 'ours', '--json'], admin);
   assert.equal(refused.code, 2, refused.stdout + refused.stderr);
   assert.match(refused.problem().detail, new RegExp(`<address>: got "${mistyped}", expected an address of tron:`));
   for (const spelling of [one.master, hexAddress(one.master), machineAddress(one.master)]) {
     await quarantine();
-    const released = await run(['wallet', 'release', rail, spelling, '--json'], admin);
+    const released = await run(['wallet', 'release', rail, spelling, '--reason', 'ours', '--json'], admin);
     assert.equal(released.code, 0, released.stderr);
     assert.deepEqual(released.json(), { rail, address: one.master, outcome: 'released', nonce_head: null });
   }

@@ -203,10 +203,10 @@ test('wallets are listed with what waits on them; one is released only with its 
   );
   const list = await run(['wallet', 'list']);
   assert.match(list.stdout, /noop +wallet-1 +0 +1 +0 +\d[\d.]* USDT +since .*: a foreign transaction/);
-  const release = await run(['wallet', 'release', 'noop', world.wallet, '--json'], admin);
+  const release = await run(['wallet', 'release', 'noop', world.wallet, '--reason', 'ours', '--json'], admin);
   assert.equal(release.code, 2);
   assert.match(release.problem().detail, /its chain cannot be asked/);
-  assert.equal((await run(['wallet', 'release', 'noop', 'nobody'], admin)).code, 3);
+  assert.equal((await run(['wallet', 'release', 'noop', 'nobody', '--reason', 'ours'], admin)).code, 3);
   assert.match((await run(['alerts'])).stdout, /signer_quarantined +noop:wallet-1 .*a foreign transaction/);
   await world.end();
 });

@@ -49,7 +49,15 @@ test('a wallet is released at the nonce that its chain shows now, by an approver
   await world.pool.tx('quarantine', (tx) =>
     quarantineSigners(tx, world.engine, [{ rail: world.rail.name, signer: wallet, reason: 'a foreign transaction' }]),
   );
-  const release = ['wallet', 'release', world.rail.name, wallet.toUpperCase().replace('0X', '0x'), '--json'];
+  const release = [
+    'wallet',
+    'release',
+    world.rail.name,
+    wallet.toUpperCase().replace('0X', '0x'),
+    '--reason',
+    'our own test',
+    '--json',
+  ];
   assert.equal((await run(release, otto)).problem().code, 'PO_OPERATOR_FORBIDDEN');
   for (const node of world.nodes) await node.stop();
   const down = await run(release, admin);

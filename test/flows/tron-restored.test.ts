@@ -6,6 +6,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
+import { createOperator } from '../../src/engine/operators.ts';
+import { releaseWallet } from '../../src/engine/stops.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { canonicalAddress } from '../../src/rails/tron/index.ts';
 import { PARTNER, startTronApp, TRX } from '../support/tron-app.ts';
@@ -72,5 +74,15 @@ test('a restored snapshot pays nothing again: the scan comes first, finds the pa
     [one.master],
   );
   assert.equal(quarantined.length, 1);
+  // What moved must be explained before the wallet may go on, whoever asks.
+  const { key } = await one.app.pool.tx('operator', (tx) =>
+    createOperator(tx, one.app.engine.makeId, one.app.ports.chance, 'Ada', 'approver', 'test'),
+  );
+  await assert.rejects(
+    one.app.pool.tx('release', (tx) =>
+      releaseWallet(tx, key, { rail: one.chain.rail.name, address: one.master, nonceHead: 0n, reason: 'it was us' }),
+    ),
+    /case_\w+ is open/,
+  );
   await one.end();
 });
