@@ -808,6 +808,7 @@ create table payonce.p2p_deposit_orders (
   closed_at timestamp with time zone,
   close_reason text,
   subject_type text not null default 'deposit_order'::text,
+  imported_as text,
   constraint p2p_deposit_orders_pkey PRIMARY KEY (id),
   constraint p2p_deposit_orders_market FOREIGN KEY (group_name, asset_id, fiat) REFERENCES payonce.p2p_markets(group_name, asset_id, fiat),
   constraint p2p_deposit_orders_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
@@ -818,6 +819,8 @@ create table payonce.p2p_deposit_orders (
   constraint p2p_deposit_orders_closed CHECK ((((status = ANY (ARRAY['COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) = (closed_at IS NOT NULL)) AND ((closed_at IS NULL) = (close_reason IS NULL)))),
   constraint p2p_deposit_orders_complete CHECK (((status <> 'COMPLETED'::text) OR (remaining_amount = (0)::numeric))),
   constraint p2p_deposit_orders_fee_bp_check CHECK (((fee_bp >= 0) AND (fee_bp <= 10000))),
+  constraint p2p_deposit_orders_history CHECK (((imported_as IS DISTINCT FROM 'history'::text) OR (closed_at IS NOT NULL))),
+  constraint p2p_deposit_orders_imported_as_check CHECK ((imported_as = ANY (ARRAY['history'::text, 'open'::text]))),
   constraint p2p_deposit_orders_leg_min_check CHECK ((leg_min > (0)::numeric)),
   constraint p2p_deposit_orders_match_attempt_count_check CHECK ((match_attempt_count >= 0)),
   constraint p2p_deposit_orders_pay_within_ms_check CHECK ((pay_within_ms > 0)),
@@ -836,6 +839,8 @@ CREATE INDEX p2p_deposit_orders_pending ON payonce.p2p_deposit_orders USING btre
 CREATE INDEX p2p_deposit_orders_status ON payonce.p2p_deposit_orders USING btree (status, created_at);
 CREATE TRIGGER p2p_deposit_orders_frozen BEFORE UPDATE OF partner_id, group_name, asset_id, fiat, amount, price, user_ref, external_id, created_at, takes_part, leg_min, fee_bp ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_deposit_orders_guard BEFORE UPDATE OF status ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('deposit_order', 'status');
+CREATE TRIGGER p2p_deposit_orders_history BEFORE UPDATE ON payonce.p2p_deposit_orders FOR EACH ROW WHEN ((old.imported_as = 'history'::text)) EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_deposit_orders_import_frozen BEFORE UPDATE OF imported_as ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_deposit_orders_kept BEFORE DELETE ON payonce.p2p_deposit_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_deposit_orders_no_truncate BEFORE TRUNCATE ON payonce.p2p_deposit_orders FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
@@ -853,6 +858,64 @@ create table payonce.p2p_groups (
   constraint p2p_groups_pkey PRIMARY KEY (name),
   constraint p2p_groups_name_check CHECK ((name ~ '^[a-z0-9_-]{1,40}$'::text))
 );
+
+create table payonce.p2p_import_lines (
+  import_id bigint not null,
+  line bigint not null,
+  kind text not null,
+  old_id text,
+  deposit_old_id text,
+  withdraw_old_id text,
+  leg_old_id text,
+  digest text not null,
+  content text,
+  is_repeat boolean not null default false,
+  outcome text,
+  reason text,
+  constraint p2p_import_lines_pkey PRIMARY KEY (import_id, line),
+  constraint p2p_import_lines_import_id_fkey FOREIGN KEY (import_id) REFERENCES payonce.p2p_imports(id),
+  constraint p2p_import_lines_kind_check CHECK ((kind = ANY (ARRAY['deposit_order'::text, 'withdraw_order'::text, 'leg'::text, 'ledger'::text, 'unreadable'::text]))),
+  constraint p2p_import_lines_line_check CHECK ((line > 0)),
+  constraint p2p_import_lines_outcome_check CHECK ((outcome = ANY (ARRAY['imported'::text, 'same'::text, 'doubtful'::text, 'refused'::text]))),
+  constraint p2p_import_lines_reason CHECK (((outcome IS NULL) OR (outcome = ANY (ARRAY['imported'::text, 'same'::text])) OR (reason IS NOT NULL)))
+);
+CREATE INDEX p2p_import_lines_deposit ON payonce.p2p_import_lines USING btree (import_id, deposit_old_id) WHERE (kind = 'leg'::text);
+CREATE INDEX p2p_import_lines_id ON payonce.p2p_import_lines USING btree (import_id, kind, old_id);
+CREATE INDEX p2p_import_lines_leg ON payonce.p2p_import_lines USING btree (import_id, leg_old_id) WHERE (kind = 'ledger'::text);
+CREATE INDEX p2p_import_lines_withdraw ON payonce.p2p_import_lines USING btree (import_id, withdraw_old_id) WHERE (kind = 'leg'::text);
+
+create table payonce.p2p_imported (
+  kind text not null,
+  old_id text not null,
+  digest text not null,
+  new_id text,
+  import_id bigint not null,
+  imported_at timestamp with time zone not null default payonce.now(),
+  constraint p2p_imported_pkey PRIMARY KEY (kind, old_id),
+  constraint p2p_imported_import_id_fkey FOREIGN KEY (import_id) REFERENCES payonce.p2p_imports(id),
+  constraint p2p_imported_kind_check CHECK ((kind = ANY (ARRAY['deposit_order'::text, 'withdraw_order'::text, 'leg'::text, 'ledger'::text])))
+);
+CREATE UNIQUE INDEX p2p_imported_new ON payonce.p2p_imported USING btree (new_id) WHERE (new_id IS NOT NULL);
+CREATE TRIGGER p2p_imported_append_only BEFORE DELETE OR UPDATE ON payonce.p2p_imported FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_imported_no_truncate BEFORE TRUNCATE ON payonce.p2p_imported FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.p2p_imports (
+  id bigint not null generated always as identity,
+  file_name text not null,
+  sha256 text,
+  imported_by text not null,
+  started_at timestamp with time zone not null default payonce.now(),
+  replaced_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  lines bigint not null default 0,
+  imported bigint not null default 0,
+  same bigint not null default 0,
+  doubtful bigint not null default 0,
+  refused bigint not null default 0,
+  constraint p2p_imports_pkey PRIMARY KEY (id),
+  constraint p2p_imports_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+CREATE INDEX p2p_imports_running ON payonce.p2p_imports USING btree (id) WHERE ((finished_at IS NULL) AND (replaced_at IS NULL));
 
 create table payonce.p2p_legs (
   id text not null,
@@ -874,6 +937,7 @@ create table payonce.p2p_legs (
   ended_at timestamp with time zone,
   end_reason text,
   fixes integer not null default 0,
+  is_history boolean not null default false,
   constraint p2p_legs_pkey PRIMARY KEY (id),
   constraint p2p_legs_ordinal UNIQUE (deposit_order_id, ordinal),
   constraint p2p_legs_deposit_order_id_fkey FOREIGN KEY (deposit_order_id) REFERENCES payonce.p2p_deposit_orders(id),
@@ -882,8 +946,9 @@ create table payonce.p2p_legs (
   constraint p2p_legs_amount_check CHECK ((amount > (0)::numeric)),
   constraint p2p_legs_ended CHECK (((state = 'OPEN'::text) = (ended_at IS NULL))),
   constraint p2p_legs_fiat_amount_check CHECK ((fiat_amount > (0)::numeric)),
+  constraint p2p_legs_history CHECK (((NOT is_history) OR (state = 'SETTLED'::text))),
   constraint p2p_legs_kind_check CHECK ((kind = ANY (ARRAY['SELLER'::text, 'LP'::text]))),
-  constraint p2p_legs_of CHECK ((((kind = 'SELLER'::text) = (withdraw_order_id IS NOT NULL)) AND ((kind = 'LP'::text) = (rail IS NOT NULL)))),
+  constraint p2p_legs_of CHECK ((((kind = 'LP'::text) = (rail IS NOT NULL)) AND ((kind = 'SELLER'::text) OR (withdraw_order_id IS NULL)) AND ((kind = 'LP'::text) OR is_history OR (withdraw_order_id IS NOT NULL)))),
   constraint p2p_legs_ordinal_check CHECK ((ordinal >= 1)),
   constraint p2p_legs_price_check CHECK ((price > (0)::numeric)),
   constraint p2p_legs_slot_check CHECK (((slot >= 1) AND (slot <= 3))),
@@ -893,10 +958,11 @@ CREATE INDEX p2p_legs_due ON payonce.p2p_legs USING btree (pay_by, id) WHERE ((s
 CREATE INDEX p2p_legs_seller ON payonce.p2p_legs USING btree (withdraw_order_id) WHERE (withdraw_order_id IS NOT NULL);
 CREATE UNIQUE INDEX p2p_legs_slot ON payonce.p2p_legs USING btree (deposit_order_id, slot) WHERE (state = ANY (ARRAY['OPEN'::text, 'SETTLED'::text]));
 CREATE TRIGGER p2p_legs_fence BEFORE INSERT ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.p2p_legs_fence();
-CREATE TRIGGER p2p_legs_frozen BEFORE UPDATE OF deposit_order_id, ordinal, kind, withdraw_order_id, rail, amount, price, fiat_amount, claim_token, created_at ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_legs_frozen BEFORE UPDATE OF deposit_order_id, ordinal, kind, rail, amount, price, fiat_amount, claim_token, created_at, is_history ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_legs_guard BEFORE UPDATE OF state ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('leg', 'state');
 CREATE TRIGGER p2p_legs_kept BEFORE DELETE ON payonce.p2p_legs FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_legs_no_truncate BEFORE TRUNCATE ON payonce.p2p_legs FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_legs_seller_frozen BEFORE UPDATE OF withdraw_order_id ON payonce.p2p_legs FOR EACH ROW WHEN (((NOT old.is_history) OR (old.withdraw_order_id IS NOT NULL))) EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.p2p_markets (
   group_name text not null,
@@ -1002,16 +1068,21 @@ create table payonce.p2p_withdraw_orders (
   closed_at timestamp with time zone,
   close_reason text,
   subject_type text not null default 'withdraw_order'::text,
+  imported_as text,
+  settled_before numeric(78,0) not null default 0,
   constraint p2p_withdraw_orders_pkey PRIMARY KEY (id),
   constraint p2p_withdraw_orders_market FOREIGN KEY (group_name, asset_id, fiat) REFERENCES payonce.p2p_markets(group_name, asset_id, fiat),
   constraint p2p_withdraw_orders_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
   constraint p2p_withdraw_orders_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
   constraint p2p_withdraw_orders_amount_check CHECK ((amount > (0)::numeric)),
+  constraint p2p_withdraw_orders_before CHECK (((settled_before >= (0)::numeric) AND (settled_before <= settled) AND ((imported_as IS NOT NULL) OR (settled_before = (0)::numeric)))),
   constraint p2p_withdraw_orders_check CHECK (((status = 'CLOSING'::text) <= (closing_as IS NOT NULL))),
   constraint p2p_withdraw_orders_check1 CHECK ((expires_at > created_at)),
   constraint p2p_withdraw_orders_closed CHECK ((((status = ANY (ARRAY['COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) = (closed_at IS NOT NULL)) AND ((closed_at IS NULL) = (close_reason IS NULL)) AND ((closed_at IS NULL) OR ((reserved = (0)::numeric) AND ((settled + given_back) = amount))))),
   constraint p2p_withdraw_orders_closing_as_check CHECK ((closing_as = ANY (ARRAY['EXPIRED'::text, 'CANCELLED'::text]))),
   constraint p2p_withdraw_orders_given_back_check CHECK ((given_back >= (0)::numeric)),
+  constraint p2p_withdraw_orders_history CHECK (((imported_as IS DISTINCT FROM 'history'::text) OR ((closed_at IS NOT NULL) AND (settled_before = settled) AND (backs = 0)))),
+  constraint p2p_withdraw_orders_imported_as_check CHECK ((imported_as = ANY (ARRAY['history'::text, 'open'::text]))),
   constraint p2p_withdraw_orders_leg_min_check CHECK ((leg_min > (0)::numeric)),
   constraint p2p_withdraw_orders_price_check CHECK ((price > (0)::numeric)),
   constraint p2p_withdraw_orders_remaining CHECK ((((reserved + settled) + given_back) <= amount)),
@@ -1027,6 +1098,8 @@ CREATE INDEX p2p_withdraw_orders_list ON payonce.p2p_withdraw_orders USING btree
 CREATE INDEX p2p_withdraw_orders_open ON payonce.p2p_withdraw_orders USING btree (group_name, asset_id, fiat, price, created_at, id) WHERE ((status = 'OPEN'::text) AND ((((amount - reserved) - settled) - given_back) > (0)::numeric));
 CREATE TRIGGER p2p_withdraw_orders_frozen BEFORE UPDATE OF partner_id, group_name, asset_id, fiat, amount, price, user_ref, external_id, created_at, leg_min, bank_code, account_number ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_withdraw_orders_guard BEFORE UPDATE OF status ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.p2p_guard('withdraw_order', 'status');
+CREATE TRIGGER p2p_withdraw_orders_history BEFORE UPDATE ON payonce.p2p_withdraw_orders FOR EACH ROW WHEN ((old.imported_as = 'history'::text)) EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER p2p_withdraw_orders_import_frozen BEFORE UPDATE OF imported_as, settled_before ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_withdraw_orders_kept BEFORE DELETE ON payonce.p2p_withdraw_orders FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER p2p_withdraw_orders_no_truncate BEFORE TRUNCATE ON payonce.p2p_withdraw_orders FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
@@ -1959,7 +2032,8 @@ create view payonce.broken_l5 as
                         WHEN w.id IS NULL THEN 'names no withdraw order'::text
                         WHEN n.assets <> 1 OR n.asset_id <> w.asset_id THEN 'books another asset than '::text || w.asset_id
                         WHEN n.partner_code <> ('partner:'::text || w.partner_id) OR n.aside_code <> ('p2p:'::text || w.partner_id) OR n.partner <> (- n.aside) THEN ('is not between '::text || w.partner_id) || ' and what it set aside'::text
-                        WHEN n.kind = 'P2P_SELL'::text AND n.aside <> w.amount THEN (('sets '::text || n.aside) || ' aside, not '::text) || w.amount
+                        WHEN n.kind = 'P2P_SELL'::text AND n.aside <> (w.amount - w.settled_before) THEN (('sets '::text || n.aside) || ' aside, not '::text) || (w.amount - w.settled_before)
+                        WHEN w.imported_as = 'history'::text THEN 'belongs to an order that was taken over as history'::text
                         ELSE NULL::text
                     END
                 END AS fault
@@ -1988,7 +2062,7 @@ UNION ALL
            FROM lines n
           WHERE n.kind <> 'P2P_LEG'::text
           GROUP BY n.name) b ON b.name = w.id
-  WHERE COALESCE(b.back, 0::numeric) <> w.given_back OR COALESCE(b.sells, 0::bigint) <> 1
+  WHERE w.imported_as IS DISTINCT FROM 'history'::text AND (COALESCE(b.back, 0::numeric) <> w.given_back OR COALESCE(b.sells, 0::bigint) <> 1)
 UNION ALL
  SELECT 'posting '::text || p.idem_key AS subject,
     'is no correction of two persons'::text AS detail
@@ -2065,10 +2139,11 @@ UNION ALL
     (((((('has reserved '::text || o.reserved) || ' and settled '::text) || o.settled) || ', its legs '::text) || l.open) || ' and '::text) || l.settled AS detail
    FROM payonce.p2p_withdraw_orders o
      CROSS JOIN LATERAL ( SELECT COALESCE(sum(g.amount) FILTER (WHERE g.state = 'OPEN'::text), 0::numeric) AS open,
-            COALESCE(sum(g.amount) FILTER (WHERE g.state = 'SETTLED'::text), 0::numeric) AS settled
+            COALESCE(sum(g.amount) FILTER (WHERE g.state = 'SETTLED'::text AND NOT g.is_history), 0::numeric) AS settled,
+            COALESCE(sum(g.amount) FILTER (WHERE g.is_history), 0::numeric) AS before
            FROM payonce.p2p_legs g
           WHERE g.withdraw_order_id = o.id) l
-  WHERE o.reserved <> l.open OR o.settled <> l.settled
+  WHERE o.reserved <> l.open OR (o.settled - o.settled_before) <> l.settled OR l.before > o.settled_before
 UNION ALL
  SELECT (('account '::text || COALESCE(a.code, 'p2p:'::text || s.partner_id)) || ' in '::text) || COALESCE(a.asset_id, s.asset_id) AS subject,
     ((('holds '::text || COALESCE(a.balance, 0::numeric)) || ', sellers have '::text) || COALESCE(s.amount, 0::numeric)) || ' set aside'::text AS detail
@@ -2122,7 +2197,7 @@ create view payonce.broken_m3 as
             count(*) FILTER (WHERE p_1.idem_key = (('P2P_LEG:'::text || g.id) || ':SURPLUS'::text)) AS surpluses
            FROM payonce.postings p_1
           WHERE p_1.idem_key = ANY (ARRAY[('P2P_LEG:'::text || g.id) || ':CREDIT'::text, ('P2P_LEG:'::text || g.id) || ':SURPLUS'::text])) p
-  WHERE p.credits <> (g.state = 'SETTLED'::text)::integer OR p.surpluses > (g.state = 'SURPLUS'::text)::integer
+  WHERE p.credits <> (g.state = 'SETTLED'::text AND NOT g.is_history)::integer OR p.surpluses > (g.state = 'SURPLUS'::text)::integer
 UNION ALL
  SELECT 'leg '::text || g.id AS subject,
     ('was made after order '::text || o.id) || ' had closed'::text AS detail
@@ -2140,7 +2215,7 @@ create view payonce.broken_m4 as
             count(*) FILTER (WHERE e_1.state = 'SETTLED'::text) AS settled
            FROM payonce.effects e_1
           WHERE e_1.subject_type = 'p2p_leg'::text AND e_1.subject_id = g.id) e
-  WHERE g.kind = 'LP'::text AND (e.live > 1 OR e.made < 1 OR e.others > 0 OR g.state = 'OPEN'::text AND e.live = 0 OR (e.settled > 0) <> (g.state = 'SETTLED'::text OR g.state = 'SURPLUS'::text AND (EXISTS ( SELECT 1
+  WHERE g.kind = 'LP'::text AND NOT g.is_history AND (e.live > 1 OR e.made < 1 OR e.others > 0 OR g.state = 'OPEN'::text AND e.live = 0 OR (e.settled > 0) <> (g.state = 'SETTLED'::text OR g.state = 'SURPLUS'::text AND (EXISTS ( SELECT 1
            FROM payonce.postings p
           WHERE p.idem_key = (('P2P_LEG:'::text || g.id) || ':SURPLUS'::text)))));
 
@@ -2153,14 +2228,14 @@ UNION ALL
  SELECT 'deposit order '::text || o.id AS subject,
     ('is '::text || o.status) || ' and no event says so'::text AS detail
    FROM payonce.p2p_deposit_orders o
-  WHERE (o.status = ANY (ARRAY['MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) AND NOT (EXISTS ( SELECT 1
+  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND (o.status = ANY (ARRAY['MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) AND NOT (EXISTS ( SELECT 1
            FROM payonce.events v
           WHERE v.subject_type = 'deposit_order'::text AND v.subject_id = o.id AND v.type = ('deposit_order.'::text || lower(o.status))))
 UNION ALL
  SELECT 'withdraw order '::text || o.id AS subject,
     ('is '::text || o.status) || ' and no event says so'::text AS detail
    FROM payonce.p2p_withdraw_orders o
-  WHERE o.closed_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND o.closed_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
            FROM payonce.events v
           WHERE v.subject_type = 'withdraw_order'::text AND v.subject_id = o.id AND v.type = ('withdraw_order.'::text || lower(o.status))));
 
@@ -3855,6 +3930,15 @@ CREATE OR REPLACE FUNCTION payonce.p2p_legs_fence()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if new.is_history then
+    perform 1 from payonce.p2p_deposit_orders o
+    where o.id = new.deposit_order_id and o.imported_as is not null and o.xmin = pg_current_xact_id()::xid;
+    if not found then
+      raise exception 'order % is not being taken over: it gets no leg of history', new.deposit_order_id
+        using errcode = 'P0P02', constraint = 'p2p_legs_fence';
+    end if;
+    return new;
+  end if;
   perform 1 from payonce.p2p_deposit_orders o
   where o.id = new.deposit_order_id and o.status = 'MATCHING' and o.claim_token = new.claim_token and not o.waits_lp
   for key share;
