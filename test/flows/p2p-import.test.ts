@@ -4,7 +4,7 @@
  * real command. Each test ends with the books.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -518,6 +518,18 @@ test('the command takes a file over, lists the doubtful, and exits with 1 where 
   const { listed, imported } = again.json<{ listed: { line: string }[]; imported: string }>();
   assert.deepEqual([String(listed[0]?.line), imported], ['26', '0']);
   assert.equal((await run(['p2p', 'import', join(folder, 'none')], admin)).code, 2);
+  await assertBooksClean(scene.world.pool);
+  await scene.world.end();
+});
+
+test('the file of docs/p2p-import.md is taken over as the page says (req M14)', async () => {
+  const { scene, take, newId } = await importing('p2p-import-page');
+  const page = await readFile(new URL('../../docs/p2p-import.md', import.meta.url), 'utf8');
+  const [, file = ''] = /```jsonl\n([^`]+)```/.exec(page) ?? [];
+  const done = await take(file.replaceAll('par_seller', SELLER));
+  assert.deepEqual([done.lines, done.imported, reasons(done)], [5n, 5n, {}]);
+  const { order } = await scene.deposit((await newId('deposit_order', '17')) ?? '');
+  assert.deepEqual([order.status, order.remaining], ['PARTIALLY_SETTLED', 60n * ONE]);
   await assertBooksClean(scene.world.pool);
   await scene.world.end();
 });
