@@ -14,15 +14,13 @@ import { TRADED } from './escrow.ts';
 import type { Guard } from './guard.ts';
 import { LEDGER } from './ledger.ts';
 import { OUTSIDE } from './outside.ts';
+import { P2P } from './p2p.ts';
 import { REALIZED } from './realizations.ts';
 import { SCHEMA } from './schema.ts';
 import { BOUGHT } from './supplies.ts';
 import { TRON } from './tron.ts';
 
 export type { Guard } from './guard.ts';
-
-/** What has no code yet. */
-const LATER: Guard[] = [{ name: 'leg remaining check', step: 4 }];
 
 export const GUARDS: Guard[] = [
   ...ENGINE,
@@ -36,5 +34,5 @@ export const GUARDS: Guard[] = [
   ...COMPARED,
   ...REALIZED,
   ...TRADED,
-  ...LATER,
+  ...P2P,
 ];
