@@ -122,8 +122,11 @@ async function judgeAll(tx: Tx, batch: Batch, lines: readonly OrderLine[], marks
     const verdict = judgeDeposit(
       line.content,
       market,
-      // A provider's leg has no other side.
-      own.map((leg) => ({ ...leg, hasOtherSide: leg.withdrawOldId === null || leg.hasWithdraw })),
+      // A provider's leg has no other side; one that names a seller's order by no id has none that is known.
+      own.map((leg) => ({
+        ...leg,
+        hasOtherSide: (leg.content['withdraw_order'] ?? null) === null || leg.hasWithdraw,
+      })),
       batch.rails,
     );
     if ('doubt' in verdict) {
