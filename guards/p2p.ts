@@ -16,7 +16,7 @@ export const P2P: Guard[] = [
   },
   {
     name: 'legs are written under the claim that stands',
-    file: 'migrations/0021_p2p.sql',
+    file: 'migrations/0023_p2p_import.sql',
     find: "o.status = 'MATCHING' and o.claim_token = new.claim_token and not o.waits_lp",
     replace: "o.status <> '' and o.claim_token = o.claim_token",
     test: GUARDED,
