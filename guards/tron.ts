@@ -142,4 +142,13 @@ export const TRON: Guard[] = [
     title: /a restored snapshot pays nothing again/,
     expect: /SEALED/,
   },
+  {
+    name: 'deposits by what two operators show, not by a hash alone',
+    file: 'src/flows/deposits/content-agreement.ts',
+    find: '    if (why !== null) return',
+    replace: "    if (why === '') return",
+    test: 'test/flows/tron-liars.test.ts',
+    title: /a deposit that one node invents, or leaves out/,
+    expect: /waiting/,
+  },
 ];

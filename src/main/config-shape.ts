@@ -47,7 +47,7 @@ const Chain = Type.Object(
     gas: gasShape({ coin: 'the chain’s coin', warnBelow: 'only `warnWithinHours` counts' }),
     agreeing: Whole(
       1,
-      'Operators that must agree on a final block before a deposit is credited',
+      'Operators that must show the same final block, and the same movements of ours in it, before a deposit is credited',
       '2, or 1 where there is one operator',
     ),
     absenceWitnesses: Whole(

@@ -114,7 +114,7 @@ export const TronChain = Type.Object(
     ),
     agreeing: Whole(
       1,
-      'Operators that must agree on a solid block before a deposit is credited',
+      'Operators that must show the same solid block, and the same movements of ours in it, before a deposit is credited; a node without history cannot',
       '2, or 1 where there is one operator',
     ),
     absenceWitnesses: Whole(

@@ -4,7 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createDepositAddress } from '../../src/flows/deposits/index.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
+import { hexAddress } from '../../src/rails/tron/address.ts';
 import { canonicalAddress } from '../../src/rails/tron/index.ts';
 import { PARTNER, startTronApp, type TronApp, TRX } from '../support/tron-app.ts';
 import { type Liar, liarsBefore } from '../support/tron-liar.ts';
@@ -160,4 +162,49 @@ test('a node that is slow holds up nothing: what the quick ones show is recorded
   first.delayMs = 0;
   assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
   await one.end();
+});
+
+async function depositAddress(one: TronApp): Promise<string> {
+  const { pool, engine } = one.app;
+  const made = await createDepositAddress(
+    { pool, makeId: engine.makeId, newAddress: () => one.app.newDepositAddress(one.chain.chain) },
+    { partnerId: PARTNER, chain: one.chain.chain, userRef: 'a', reuse: true },
+  );
+  return made.address.address;
+}
+
+test('a deposit that one node invents, or leaves out, under a hash that is right is not believed: the scan waits, and says why (case F5, inv I1)', async () => {
+  for (const lie of ['invents', 'leaves out'] as const) {
+    const { one, first } = await appWithLiars(`liar_deposit_${lie.length}`);
+    await one.chain.scanner.runOnce();
+    const to = await depositAddress(one);
+    const before = await one.balance(`partner:${PARTNER}`, one.tokenAssetId);
+    const real = lie === 'leaves out' ? 7n * TRX : 0n;
+    one.tron.act(one.stranger, {
+      kind: 'send_token',
+      token: one.token,
+      to: lie === 'invents' ? one.gas : to,
+      units: lie === 'invents' ? 1n : real,
+    });
+    one.mine(26);
+    first.lie = (path, _request, answer) => {
+      if (!path.endsWith('gettransactioninfobyblocknum') || !Array.isArray(answer)) return undefined;
+      for (const info of answer) {
+        if (lie === 'leaves out') delete info.log;
+        for (const log of info.log ?? []) {
+          log.topics[2] = '0'.repeat(24) + hexAddress(to).slice(2);
+          log.data = (1_000_000n * TRX).toString(16).padStart(64, '0');
+        }
+      }
+      return answer;
+    };
+    const waited = await one.chain.scanner.runOnce();
+    assert.equal(waited.outcome, 'waiting', lie);
+    assert.match(waited.why ?? '', /nodes differ in what a block holds for us/);
+    assert.equal(await one.balance(`partner:${PARTNER}`, one.tokenAssetId), before, lie);
+    first.lie = null;
+    assert.equal((await one.chain.scanner.runOnce()).outcome, 'scanned');
+    assert.equal(await one.balance(`partner:${PARTNER}`, one.tokenAssetId), before + real, lie);
+    await one.end();
+  }
 });

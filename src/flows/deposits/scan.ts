@@ -4,8 +4,9 @@
  * A run looks for the highest block that enough operators call final, reads on from the cursor (with an overlap) batch by
  * batch, and books each batch in one transaction with the cursor's step. Each batch's last hash is compared with every
  * node that has it as final: another hash anywhere stops credits until they agree (case F5). A final block that differs
- * from the one read earlier stops them until a person lets the scan go on. Either stops the rail's new seals too. Any number of scanners may run; the cursor's
- * row decides which of two books a batch, and the transfers' own rows would if it did not (W11).
+ * from the one read earlier stops them until a person lets the scan go on. Either stops the rail's new seals too. What a batch
+ * holds for us is read from as many operators as must agree, and compared, before it is booked. Any number of scanners may run;
+ * the cursor's row decides which of two books a batch, and the transfers' own rows would if it did not (W11).
  */
 import type { Tx } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
@@ -14,6 +15,7 @@ import { assert } from '../../kernel/errors.ts';
 import { agreedHeight, askAgreement, type Final, readFinals } from './agreement.ts';
 import { type Block, type BlockHeader, type BlockSource, readRun } from './block-source.ts';
 import { bookFinal, type Booked, NOTHING_BOOKED } from './book.ts';
+import { agreeOnContent } from './content-agreement.ts';
 import * as cursors from './cursor-store.ts';
 import { type DetectDeps, detectAtHead } from './detect.ts';
 import * as limits from './limits.ts';
@@ -151,7 +153,7 @@ async function bookBatch(deps: ScannerDeps, agreeing: number, finals: readonly F
   const known = fresh ? rows.filter((block) => block.number < from) : rows;
   // The lowest known block is the parent of the first one read again.
   const start = fresh ? (known[1]?.number ?? from) : from;
-  const { blocks, fault } = await readSomewhere(finals, start, from, to);
+  const { blocks, fault, by } = await readSomewhere(finals, start, from, to);
   const end = blocks.at(-1);
   if (end === undefined) return { step: 'waiting', why: fault };
   const agreement = await askAgreement(finals, end, agreeing);
@@ -161,6 +163,17 @@ async function bookBatch(deps: ScannerDeps, agreeing: number, finals: readonly F
   if (changed !== null)
     return halt(deps, 'finality_broken', `final block ${changed} is another one than was read before`);
   const found = await findSightings(deps.pool, deps, blocks);
+  if (by !== null) {
+    const content = await agreeOnContent(
+      deps.pool,
+      deps,
+      finals,
+      { ...by, blocks, sightings: found.sightings },
+      agreeing,
+    );
+    // Nothing of it is booked, and payments go on: what they are final by is the block, and that is one.
+    if (content.verdict !== 'agreed') return { step: 'waiting', why: content.why };
+  }
   return deps.pool.tx('book deposits', async (tx): Promise<Step> => {
     const cursor = await cursors.lockCursor(tx, deps.chain);
     const ours =
@@ -192,18 +205,19 @@ async function readSomewhere(
   start: bigint,
   from: bigint,
   to: bigint,
-): Promise<{ blocks: readonly Block[]; fault: string }> {
+): Promise<{ blocks: readonly Block[]; fault: string; by: { operator: string; source: string } | null }> {
   let fault = `no node has block ${to} as final`;
   for (let first = start, last = to; ; first = from, last = from + (last - from) / 2n) {
-    let best: readonly Block[] | null = null;
+    let best: { blocks: readonly Block[]; by: { operator: string; source: string } } | null = null;
     for (const { node } of finals.filter(({ head }) => head.number >= last)) {
       const run = await readRun(node, first, last);
       if (run.fault !== null) fault = run.fault;
-      else if (best === null || countUnread(run.blocks) < countUnread(best)) best = run.blocks;
-      if (best !== null && countUnread(best) === 0) break;
+      else if (best === null || countUnread(run.blocks) < countUnread(best.blocks))
+        best = { blocks: run.blocks, by: { operator: node.operator, source: node.source } };
+      if (best !== null && countUnread(best.blocks) === 0) break;
     }
-    if (best !== null) return { blocks: best, fault };
-    if (first === from && last === from) return { blocks: [], fault };
+    if (best !== null) return { ...best, fault };
+    if (first === from && last === from) return { blocks: [], fault, by: null };
   }
 }
 
