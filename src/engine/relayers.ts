@@ -63,10 +63,25 @@ join payonce.asset_policies p on p.asset_id = u.asset_id and p.partner_id in (u.
 where cardinality(p.relayers) > 0
 order by u.effect_id, (p.partner_id = '*')`;
 
+/** The pool that an effect's signer is of, by effect; none where its wallet signs itself. */
+async function poolsOf(
+  tx: Tx,
+  list: readonly { readonly id: bigint; readonly partnerId: string; readonly assetId: string }[],
+): Promise<Map<bigint, string[]>> {
+  const { rows } = await tx.query<{ id: bigint; relayers: string[] }>(POOLS, [
+    list.map((one) => one.id),
+    list.map((one) => one.partnerId),
+    list.map((one) => one.assetId),
+  ]);
+  return new Map(rows.map((row) => [row.id, row.relayers]));
+}
+
 const HAND_OVER = `update payonce.effects e
 set signer = u.signer, next_at = payonce.now()
-from unnest($1::bigint[], $2::text[]) as u (id, signer)
+from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (id, signer, token)
 where e.id = u.id
+  and e.lease_token = u.token
+  and e.lease_until is null
   and e.signer <> u.signer
   and e.sealed_at is null
   and e.ended_at is null
@@ -83,12 +98,10 @@ export async function handOver(
   if (short.length === 0) return;
   const why = new Map(short.map(({ effect, verdict }) => [effect.signer, verdict.detail]));
   await tx.query(MARK_SHORT, [rail.name, [...why.keys()], [...why.values()], SHORT_MS]);
-  const { rows } = await tx.query<{ id: bigint; relayers: string[] }>(POOLS, [
-    short.map((one) => one.effect.id),
-    short.map((one) => one.effect.partnerId),
-    short.map((one) => one.effect.asset.id),
-  ]);
-  const pools = new Map(rows.map((row) => [row.id, row.relayers]));
+  const pools = await poolsOf(
+    tx,
+    short.map(({ effect }) => ({ id: effect.id, partnerId: effect.partnerId, assetId: effect.asset.id })),
+  );
   const asking = short.map(({ effect }) => ({
     rail: rail.name,
     wallet: effect.wallet,
@@ -99,10 +112,10 @@ export async function handOver(
     const signer = chosen[index];
     return signer === undefined || why.has(signer) || (pools.get(effect.id) ?? []).length === 0
       ? []
-      : [{ id: effect.id, signer }];
+      : [{ id: effect.id, signer, token: effect.leaseToken }];
   });
   if (moves.length > 0) {
-    await tx.query(HAND_OVER, [moves.map((one) => one.id), moves.map((one) => one.signer)]);
+    await move(tx, moves);
     return;
   }
   const said = [...why].map(([address, one]) => `${address}: ${one}`).join('; ');
@@ -112,8 +125,72 @@ export async function handOver(
   }
 }
 
-/** Somebody relays again for these wallets: what was told about it is over. */
+async function move(
+  tx: Tx,
+  moves: readonly { readonly id: bigint; readonly signer: string; readonly token: bigint }[],
+): Promise<void> {
+  await tx.query(HAND_OVER, [
+    moves.map((one) => one.id),
+    moves.map((one) => one.signer),
+    moves.map((one) => one.token),
+  ]);
+}
+
+// Nobody claims for a signer in quarantine, so nothing that it was given comes to a plan.
+const LEFT_IN_QUARANTINE = `select e.id, e.partner_id, e.asset_id, e.wallet, e.lease_token
+from payonce.effects e
+join payonce.signers g on g.rail = e.rail and g.address = e.signer and g.quarantined_at is not null
+where e.rail = $1
+  and e.state = 'PENDING'
+  and e.signer <> e.wallet
+  and e.lease_until is null
+order by e.id
+limit $2
+for no key update of e skip locked`;
+const LEFT_MAX = 200;
+
+/** What a relayer in quarantine was given and has not sealed goes to others of its pool. Answers how many were asked about. */
+export async function leaveQuarantinedOnce(deps: EngineDeps, rail: Rail): Promise<number> {
+  return deps.pool.tx('leave quarantined relayers', async (tx) => {
+    const { rows } = await tx.query<{
+      id: bigint;
+      partner_id: string;
+      asset_id: string;
+      wallet: string;
+      lease_token: bigint;
+    }>(LEFT_IN_QUARANTINE, [rail.name, LEFT_MAX]);
+    if (rows.length === 0) return 0;
+    const pools = await poolsOf(
+      tx,
+      rows.map((row) => ({ id: row.id, partnerId: row.partner_id, assetId: row.asset_id })),
+    );
+    const able = rows.filter((row) => (pools.get(row.id) ?? []).length > 0);
+    const chosen = await chooseSigners(
+      tx,
+      able.map((row) => ({ rail: rail.name, wallet: row.wallet, relayers: pools.get(row.id) ?? [] })),
+    );
+    await move(
+      tx,
+      able.flatMap((row, index) => {
+        const signer = chosen[index];
+        return signer === undefined ? [] : [{ id: row.id, signer, token: row.lease_token }];
+      }),
+    );
+    return rows.length;
+  });
+}
+
+// What was told of a wallet that could not pay: now it seals.
+const SHORT_OVER = `update payonce.alerts
+set cleared_at = payonce.now()
+where cleared_at is null
+  and kind in ('gas_short', 'energy_short', 'bandwidth_short', 'allowance_short')
+  and left(key, length($1) + 1) = $1 || ':'
+  and substr(key, length($1) + length(kind) + 3) = any ($2::text[])`;
+
+/** Somebody relays again for these wallets: what was told about it is over, and so is what they were short of. */
 export async function relaysAgain(query: Query, rail: Rail, sealed: readonly SealedEffect[]): Promise<void> {
+  await query.query(SHORT_OVER, [rail.name, [...new Set(sealed.map((one) => one.wallet))]]);
   const wallets = new Set(sealed.filter((one) => one.signer !== one.wallet).map((one) => one.wallet));
   for (const wallet of wallets) await clearAlert(query, 'no_relayer', `${rail.name}:${wallet}`);
 }

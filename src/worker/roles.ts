@@ -10,6 +10,7 @@ import { sendOnce, watchOnce } from '../engine/advance.ts';
 import { watchLongStays } from '../engine/long-stays.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import { watchReleasedOnce } from '../engine/look.ts';
+import { leaveQuarantinedOnce } from '../engine/relayers.ts';
 import { reopenOnce } from '../engine/reopen.ts';
 import { recheckSettledOnce } from '../engine/vanished.ts';
 import { watchWithheld } from '../engine/withheld.ts';
@@ -89,6 +90,7 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
       case 'scheduler':
         for (const rail of engine.rails.values()) {
           start(`long stays ${rail.name}`, LONG_STAY_EVERY_MS, async () => {
+            await leaveQuarantinedOnce(engine, rail);
             await watchLongStays(engine, rail);
             await watchWithheld(engine, rail);
             return false;

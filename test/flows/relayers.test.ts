@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import { sendAndMine } from '../../sim/evm-send.ts';
+import { leaveQuarantinedOnce } from '../../src/engine/relayers.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { type EvmWorld, makeEvmWorld } from '../support/evm-world.ts';
@@ -144,6 +145,33 @@ test('without an allowance nothing is sealed, and the reason says what to approv
   assert.equal(rows[0]?.sealed_at, null);
   assert.match(rows[0]?.wait_reason ?? '', /^ALLOWANCE_SHORT: .*approve it/);
   await assertBooksClean(world.pool, { books: await world.books(), wallets: world.wallets });
+});
+
+test('a relayer without an allowance, or in quarantine, keeps nothing: another of the pool pays, and the alert is over (req R7, R15)', async (t) => {
+  const its = await scene(t);
+  const { world } = its;
+  const [first = '', second = ''] = its.relayers;
+  await allow(world, first, 0n);
+  await world.anvil.mine(4);
+  await world.pool.query('update payonce.signers set next_nonce = 3 where address = $1', [its.master]);
+  await take(its, 4);
+  await world.drain();
+  assert.deepEqual([...(await signersOf(its))], [[second, { n: 4n, sealed: 4n }]]);
+  assert.deepEqual(await alerts(its), []);
+
+  await world.pool.query('update payonce.signers set short_until = null');
+  await allow(world, first, ALLOWANCE);
+  await world.anvil.mine(4);
+  await world.pool.query('update payonce.signers set next_nonce = 4 where address = $1', [its.master]);
+  await take(its, 2);
+  await world.pool.query("update payonce.effects set signer = $1 where state = 'PENDING'", [first]);
+  await world.pool.query(
+    "update payonce.signers set quarantined_at = payonce.now(), quarantine_reason = 'test' where address = $1",
+    [first],
+  );
+  assert.equal(await leaveQuarantinedOnce(world.engine, world.rail), 2);
+  await world.drain();
+  assert.deepEqual([...(await signersOf(its))], [[second, { n: 6n, sealed: 6n }]]);
 });
 
 test('who relays is frozen by the seal: another one afterwards is refused by the database (req R15, inv E8)', async (t) => {

@@ -132,7 +132,11 @@ async function planOn(
     const one = asked[index];
     if (one === undefined) return wait('NODE_DOWN', 'not asked');
     const signer = canonicalAddress(effect.signer);
-    if (keyless.has(signer)) return wait('NO_KEY', `no key for ${signer}: add its key file to the keystore`);
+    if (keyless.has(signer))
+      return {
+        ...wait('NO_KEY', `no key for ${signer}: add its key file to the keystore`),
+        signerShort: signer !== canonicalAddress(effect.wallet),
+      };
     return judge(effect, config, budget, header, fees, feeNeeded, {
       coin: questions.answer(one.coin),
       token: one.token === null ? null : questions.answer(one.token),
@@ -276,10 +280,13 @@ function judge(
     const allowed = tokenBalance(shown.allowance);
     if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(shown.allowance)}`);
     if (allowed < effect.amount)
-      return wait(
-        'ALLOWANCE_SHORT',
-        `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
-      );
+      return {
+        ...wait(
+          'ALLOWANCE_SHORT',
+          `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+        ),
+        signerShort: true,
+      };
   }
   const refusal = simulationRefusal(effect, shown.simulation) ?? simulationRefusal(null, shown.estimate);
   if (refusal !== null) return refusal;

@@ -193,10 +193,13 @@ function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict
     const allowed = shown.kind === 'ran' ? figureOf(shown.word) : null;
     if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(scene.allowance)}`);
     if (allowed < effect.amount) {
-      return wait(
-        'ALLOWANCE_SHORT',
-        `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
-      );
+      return {
+        ...wait(
+          'ALLOWANCE_SHORT',
+          `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+        ),
+        signerShort: true,
+      };
     }
   }
   return coinLeft < body.value ? insufficient(effect, signer, coinLeft, body.value) : null;
