@@ -123,7 +123,7 @@ gas       what a foreign transaction cost        own       between two wallets o
       };
       const made = await deps.withEngine(async ({ engine, makeId, pool, operatorKey }) => {
         const operator = await needOperator(pool, operatorKey, 'operator');
-        const caseId = await openRepairCase(pool, makeId, finding);
+        const caseId = await openRepairCase(pool, makeId, finding, detail);
         return { caseId, ...(await propose(engine, operator, caseId, 'repair', detail)) };
       });
       return {

@@ -50,7 +50,7 @@ async function twoPersons(one: ChainScene): Promise<[Operator, Operator]> {
 }
 
 async function repair(one: ChainScene, people: [Operator, Operator], finding: string, detail: Record<string, string>) {
-  const caseId = await openRepairCase(one.pool, one.engine.makeId, finding);
+  const caseId = await openRepairCase(one.pool, one.engine.makeId, finding, null);
   const made = await propose(one.engine, people[0], caseId, 'repair', {
     reason: 'seen on the chain',
     finding,
@@ -215,7 +215,7 @@ test('two persons book an orphan once; the next report names them, and nothing i
     repair(one, people, orphan, { as: 'partner', partner_id: 'par_x' }),
     /there is no partner par_x/,
   );
-  const caseId = await openRepairCase(one.pool, one.engine.makeId, orphan);
+  const caseId = await openRepairCase(one.pool, one.engine.makeId, orphan, null);
   const detail = { reason: 'a leaked key', finding: orphan, as: 'loss' };
   const alone = await propose(one.engine, people[0], caseId, 'repair', detail);
   await assert.rejects(approve(one.engine, { ...people[0], role: 'approver' }, alone.proposalId), /second person/);

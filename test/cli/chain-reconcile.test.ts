@@ -99,6 +99,13 @@ test('a clean range ends with 0; a double by hand with 1, as table, JSON and CSV
     'nobody said who it is',
   );
   assert.equal((await run(['repair', 'propose', double?.id ?? '', '--as', 'nothing', '--reason', 'x'], admin)).code, 2);
+  // What cannot be booked so is refused before anything is opened.
+  const cases = async (): Promise<number> =>
+    (await run(['case', 'list', '--all', '--json'])).json<{ cases: object[] }>().cases.length;
+  const before = await cases();
+  const refused = await run(['repair', 'propose', double?.id ?? '', '--as', 'partner', '--reason', 'x'], admin);
+  assert.equal(refused.code, 4, refused.stderr);
+  assert.equal(await cases(), before);
   assert.equal((await run(['repair', 'propose', '999', '--as', 'own', '--reason', 'x'], admin)).code, 3);
   for (const [finding, as] of [
     [double?.id ?? '', 'own'],

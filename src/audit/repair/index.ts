@@ -28,12 +28,20 @@ export interface RepairDeps {
 
 type Detail = Readonly<Record<string, string>>;
 
-/** The case that two persons decide in; durable with the caller's commit. A movement's is the one that the scan opened. */
-export async function openRepairCase(query: Query, makeId: MakeId, findingId: string): Promise<string> {
+/** The case that two persons decide in; durable with the caller's commit. A movement's is the one that the scan opened. What cannot be
+ *  booked as `detail` wishes is refused, and opens nothing; `null`: there is no wish yet. */
+export async function openRepairCase(
+  query: Query,
+  makeId: MakeId,
+  findingId: string,
+  detail: Detail | null,
+): Promise<string> {
   const finding = await store.loadFinding(query, findingId);
   if (finding === null)
     throw new PayonceError('PO_NOT_FOUND', { detail: `There is no finding ${findingId} (payonce repair list)` });
   const about = caseOf(finding);
+  const objection = detail === null ? null : await objectionTo(query, about, detail);
+  if (objection !== null) throw new PayonceError('PO_EVIDENCE_REFUSED', { detail: objection });
   return openCase(query, makeId, {
     kind: about.kind,
     severity: 2,
@@ -45,10 +53,21 @@ export async function openRepairCase(query: Query, makeId: MakeId, findingId: st
   });
 }
 
-function caseOf(finding: store.StoredFinding): { kind: 'unknown_movement' | 'chain_difference'; subjectKey: string } {
+/** By what the scan itself opened of a movement, so that booking it ends that. */
+const SCANNED_AS: Readonly<Record<string, 'unknown_movement' | 'unmatched_inbound'>> = {
+  double: 'unknown_movement',
+  orphan: 'unknown_movement',
+  unknown_inflow: 'unmatched_inbound',
+};
+
+function caseOf(finding: store.StoredFinding): {
+  kind: 'unknown_movement' | 'unmatched_inbound' | 'chain_difference';
+  subjectKey: string;
+} {
   const { kind, chain, txHash, position, key } = finding;
-  return (kind === 'double' || kind === 'orphan') && txHash !== null && position !== null
-    ? { kind: 'unknown_movement', subjectKey: `${chain}:${txHash}:${position}` }
+  const scanned = SCANNED_AS[kind];
+  return scanned !== undefined && txHash !== null && position !== null
+    ? { kind: scanned, subjectKey: `${chain}:${txHash}:${position}` }
     : { kind: 'chain_difference', subjectKey: key };
 }
 
