@@ -25,6 +25,8 @@ const LABELS: Partial<Record<GaugeName, string>> = {
   effects_needing: 'kind',
   supplies_open: 'kind',
   wallet_seconds_left: 'wallet',
+  p2p_orders: 'state',
+  p2p_orders_oldest_seconds: 'state',
 };
 
 export function makeMetrics(deps: Pick<ApiDeps, 'pool' | 'engine' | 'ports'>): Metrics {

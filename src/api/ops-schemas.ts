@@ -218,6 +218,18 @@ export const NewProposal = Type.Object(
     effect_id: Type.Optional(
       Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: whose effect it repeats' }),
     ),
+    leg: Type.Optional(
+      Type.String({
+        pattern: '^leg_[0-9a-z]{26}$',
+        description: 'p2p_settle, p2p_void, p2p_correct: the leg, where the case is not about one',
+      }),
+    ),
+    amount: Type.Optional(
+      Type.String({ pattern: '^[0-9]{1,78}(?:\\.[0-9]{1,36})?$', description: 'p2p_correct: how much of the leg' }),
+    ),
+    direction: Type.Optional(
+      Type.Enum(['recall', 'credit_again'], { description: 'p2p_correct: from the buyer’s partner, or to it' }),
+    ),
   },
   closed,
 );

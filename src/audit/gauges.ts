@@ -1,10 +1,11 @@
 /**
  * What an operator watches, counted from the tables: queues and their oldest member, doubt, cases, alerts, stops.
  *
- * One statement, over partial indexes that hold open rows only, so its cost follows what is open and not what ever was.
+ * One statement of its own, and one of P2P's queue, over partial indexes that hold open rows only, so its cost follows what is open and not what ever was.
  * Counts and seconds, never an amount or a partner. A gauge that has nothing to count is there, with zero.
  */
 import { type Pool, type Row, toText, toUnits } from '../db/pool.ts';
+import { readQueueGauges } from '../flows/p2p/reads.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 
 export interface Gauge {
@@ -35,6 +36,9 @@ export const GAUGES = {
   supplies_open: 'Purchases for waiting effects that have not ended, per kind (topup, energy)',
   wallets_short: 'Wallets that pay for gas or energy and are below their level, or do not last as long as configured',
   wallet_seconds_left: "How long the coin of a wallet lasts at the last day's rate, per wallet that burns any",
+  p2p_orders:
+    'Buyers’ orders that are not matched, per state (pending; matching: claimed now; waits_lp: a trade is being opened)',
+  p2p_orders_oldest_seconds: 'How long the oldest of them has been in that state; waits_lp: how slow providers answer',
 } as const;
 export type GaugeName = keyof typeof GAUGES;
 
@@ -117,7 +121,17 @@ select 'wallet_seconds_left', jsonb_build_object('wallet', chain || ':' || addre
 from payonce.wallet_levels where seconds_left is not null`;
 
 export async function loadGauges(pool: Pool): Promise<Gauge[]> {
-  return (await pool.query(LOAD)).rows.map(toGauge);
+  const [{ rows }, queue] = await Promise.all([pool.query(LOAD), readQueueGauges(pool)]);
+  const inState = (state: string, count: number, seconds: number): Gauge[] => [
+    { name: 'p2p_orders', labels: { state }, value: count },
+    { name: 'p2p_orders_oldest_seconds', labels: { state }, value: Math.max(0, Math.floor(seconds)) },
+  ];
+  return [
+    ...rows.map(toGauge),
+    ...inState('pending', queue.pending, queue.oldestPendingSeconds),
+    ...inState('matching', queue.matching - queue.waitsLp, queue.oldestMatchingSeconds),
+    ...inState('waits_lp', queue.waitsLp, queue.oldestWaitsLpSeconds),
+  ];
 }
 
 function toGauge(row: Row): Gauge {

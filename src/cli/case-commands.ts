@@ -28,7 +28,7 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   trade_surplus:
     'a cancel is under way; agree with the provider. What it released is in suspense: two persons book it.',
   payment_unclear:
-    'see the payment (p2p payments); two persons settle the leg late (p2p_settle), or close it when it was given back.',
+    'see the payment (p2p payments --unclear) and its order (p2p order); two persons settle the leg late (p2p_settle --leg), or close it when it was given back.',
   leg_disputed: 'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void).',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
   moved_otherwise: 'look at the transaction on the chain; two persons say "settled" if the receiver has the money.',
@@ -111,6 +111,9 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
     fromBlock?: string;
     line?: string;
     fate?: string;
+    leg?: string;
+    amount?: string;
+    direction?: string;
   }>(
     parent
       .command('propose <case> <verb>')
@@ -122,6 +125,9 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
       .option('--from-block <number>', 'resume_scan: the first block that is not common any more')
       .option('--line <number>', 'decide_line: the line of the batch')
       .option('--fate <fate>', 'decide_line: paid or not_paid')
+      .option('--leg <id>', 'p2p_…: the leg, where the case is not about one')
+      .option('--amount <amount>', 'p2p_correct: how much of the leg, in its asset')
+      .option('--direction <direction>', 'p2p_correct: recall (from the buyer’s partner) or credit_again')
       .addHelpText(
         'after',
         `
@@ -129,18 +135,18 @@ settled  it moved, we saw it           absent  it did not, and the rail cannot t
 strike   one named word was wrong      close   nothing is left to do
 unwind   it was booked and never happened
 reverse_deposit, resume_scan   after broken finality
-decide_line   what became of a line that the provider does not show`,
+decide_line   what became of a line that the provider does not show
+p2p_settle    a leg was paid           p2p_void   it was not
+p2p_correct   what a settled leg moved is taken back, or moved once more`,
       ),
-    async (args, { reason, evidence, deposit, chain, fromBlock, line, fate }) => {
+    async (args, { reason, evidence, deposit, fromBlock, ...named }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
       const detail: Detail = {
         reason,
         ...(evidence === undefined ? {} : { evidenceId: evidence }),
         ...(deposit === undefined ? {} : { deposit_id: deposit }),
-        ...(chain === undefined ? {} : { chain }),
         ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
-        ...(line === undefined ? {} : { line }),
-        ...(fate === undefined ? {} : { fate }),
+        ...given(named, ['chain', 'line', 'fate', 'leg', 'amount', 'direction']),
       };
       const missing = missingIn(verb, detail);
       if (missing !== null)
@@ -200,6 +206,19 @@ decide_line   what became of a line that the provider does not show`,
   );
 }
 
+/** Of what the parser read, what a proposal takes under the same name. */
+function given<Name extends string>(
+  options: Readonly<Partial<Record<Name, string>>>,
+  names: readonly Name[],
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = options[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
 function urgency(one: ListedCase): string {
   const word = SEVERITIES[one.severity] ?? String(one.severity);
   return one.severity === 3 ? paint('red', word) : one.severity === 2 ? paint('yellow', word) : word;
@@ -215,6 +234,8 @@ const OPTIONS = {
   finding: 'a finding: payonce repair propose FINDING',
   as: 'what it is booked as: payonce repair propose FINDING --as',
   reference: 'what arrived: payonce funding propose --reference',
+  amount: '--amount AMOUNT',
+  direction: '--direction recall|credit_again',
 } as const;
 
 function readVerb(text: string): Verb {

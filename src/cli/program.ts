@@ -23,6 +23,7 @@ import { tellFault } from './faults.ts';
 import { EXIT } from './output.ts';
 import { addFundingCommands } from './funding-commands.ts';
 import { addInboxCommands } from './inbox-commands.ts';
+import { addP2pCommands } from './p2p-commands.ts';
 import { addP2pImportCommand } from './p2p-import-command.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
@@ -68,6 +69,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addChainCommands(program, addStatementCommands(program, bind, deps), bind, deps);
   addDepositCommands(program, bind, deps);
   addProbeCommand(program, bind, deps);
+  addP2pCommands(program, bind, deps);
   addP2pImportCommand(program, bind, deps);
   program.addHelpText(
     'after',

@@ -9,7 +9,18 @@ import { type CaseRow, type Detail, flowObjection, objectionTo, type Verb, VERBS
 import { type EffectRow, loadEffects } from './store.ts';
 
 /** What a proposal names beside its reason, in its `Detail`. */
-type Needed = 'evidenceId' | 'deposit_id' | 'chain' | 'from_block' | 'line' | 'fate' | 'finding' | 'as' | 'reference';
+type Needed =
+  | 'evidenceId'
+  | 'deposit_id'
+  | 'chain'
+  | 'from_block'
+  | 'line'
+  | 'fate'
+  | 'finding'
+  | 'as'
+  | 'reference'
+  | 'amount'
+  | 'direction';
 
 const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   strike: ['evidenceId'],
@@ -18,6 +29,7 @@ const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   decide_line: ['line', 'fate'],
   repair: ['finding', 'as'],
   fund: ['reference'],
+  p2p_correct: ['amount', 'direction'],
 };
 
 const needsOf = (verb: Verb): readonly Needed[] => NEEDS[verb] ?? [];

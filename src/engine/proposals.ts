@@ -29,6 +29,9 @@ export const VERBS = [
   'repair',
   'fund',
   'void_statement',
+  'p2p_settle',
+  'p2p_void',
+  'p2p_correct',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
@@ -39,10 +42,14 @@ const FLOW_VERBS: readonly Verb[] = [
   'repair',
   'fund',
   'void_statement',
+  'p2p_settle',
+  'p2p_void',
+  'p2p_correct',
 ];
 
 /** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
- *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund. */
+ *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund ·
+ *  `leg`, where the case is not about one: p2p_…; `amount`, `direction`: p2p_correct. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 export interface CaseRow {

@@ -1,5 +1,5 @@
 /** Cancelling: conditional, one winner (M20, case I3). What is matched is not taken back by it; its legs are. */
-import type { Pool } from '../../db/pool.ts';
+import type { Query } from '../../db/pool.ts';
 import type { EngineDeps } from '../../engine/deps.ts';
 import { lockEffectsOfSubject } from '../../engine/store.ts';
 import { openDesk } from './desk.ts';
@@ -101,6 +101,6 @@ set matching_off_at = case when $2 then coalesce(matching_off_at, payonce.now())
 where partner_id = $1`;
 
 /** M22. `false`: the partner is in no group. */
-export async function switchMatching(pool: Pool, partnerId: string, isOff: boolean): Promise<boolean> {
-  return (await pool.query(SWITCH, [partnerId, isOff])).rowCount === 1;
+export async function switchMatching(query: Query, partnerId: string, isOff: boolean): Promise<boolean> {
+  return (await query.query(SWITCH, [partnerId, isOff])).rowCount === 1;
 }

@@ -7,6 +7,9 @@ import type { AboutCase, FlowVerb } from '../../engine/deps.ts';
 import { parseAmount } from '../../kernel/money.ts';
 import { type Desk, type DeskDeps, openDesk } from './desk.ts';
 
+/** What a decision about a leg ends; a case about anything else is still open after it. */
+const ABOUT_LEGS: ReadonlySet<string> = new Set(['leg_disputed', 'payment_unclear']);
+
 const LEG = `select g.id, g.state, g.kind, g.deposit_order_id, g.withdraw_order_id, a.decimals, g.amount
 from payonce.p2p_legs g
 join payonce.p2p_deposit_orders o on o.id = g.deposit_order_id
@@ -50,7 +53,7 @@ export function makeLegVerbs(pool: Pool, deps: DeskDeps): Record<'p2p_settle' | 
       const did = act(desk, leg, detail);
       if (typeof did !== 'string') return did;
       await desk.writeAndBook(tx, deps);
-      return { did, closesCase: about.kind !== 'rail_asks' };
+      return { did, closesCase: ABOUT_LEGS.has(about.kind) };
     },
   });
   return {

@@ -4,7 +4,7 @@ import type { NewEvent } from '../../outbox/emit.ts';
 import { PRICE_DECIMALS } from './limits.ts';
 import { DEPOSIT, type DepositOrder, type Leg, WITHDRAW, type WithdrawOrder } from './order.ts';
 
-type Data = { readonly [key: string]: unknown };
+export type Data = { readonly [key: string]: unknown };
 
 /** Where a buyer pays: by a seller's order, or by a provider's leg. */
 export type Payee = Pick<WithdrawOrder, 'bankCode' | 'accountNumber' | 'holderName'>;
@@ -49,6 +49,31 @@ export function toLegView(
       payee === null
         ? null
         : { bank_code: payee.bankCode, account_number: payee.accountNumber, holder_name: payee.holderName },
+  };
+}
+
+/** An order as people see it: the queue's own words too, which no partner is told. */
+export function toOperatorView(order: DepositOrder | WithdrawOrder): Data {
+  const { decimals } = order;
+  if ('bankCode' in order)
+    return {
+      ...common(order),
+      settled_amount: formatUnits(order.settled, decimals),
+      reserved_amount: formatUnits(order.reserved, decimals),
+      given_back_amount: formatUnits(order.givenBack, decimals),
+      closing_as: order.closingAs?.toLowerCase() ?? null,
+      bank_code: order.bankCode,
+      account_number: order.accountNumber,
+      holder_name: order.holderName,
+    };
+  return {
+    ...common(order),
+    remaining_amount: formatUnits(order.remaining, decimals),
+    partial: order.takesPart ? 'accept' : 'wait',
+    matched_at: order.matchedAt?.toISOString() ?? null,
+    waits_lp: order.waitsLp,
+    attempts: order.attempts,
+    wait_reason: order.waitReason,
   };
 }
 
