@@ -122,6 +122,18 @@ test('the file of docs/production.md is a configuration, and shows every field t
   const written = JSON.parse(readFileSync(file, 'utf8')) as { banks: readonly object[] };
   readConfig({ PAYONCE_CONFIG: file, PAYONCE_BANK_MAIN: 'secret', PAYONCE_BANK_MAIN_KEY: 'ab'.repeat(32) });
   rmSync(folder, { recursive: true });
+  const shown = fieldsOf({ chains, tron, banks: written.banks });
+  shown.delete('chains[].finality.tag');
+  const fields = [...page('config.md').matchAll(/^\| `((?:chains|tron|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
+  assert.deepEqual(shown, new Set(fields.map(([, name]) => name)));
+  for (const [, name, , , absent] of fields) {
+    if (name !== undefined && /^\d+$/.test(absent ?? ''))
+      assert.equal(String(valueAt({ chains, tron, banks: written.banks }, name)), absent, name);
+  }
+});
+
+/** `chains[].gas.level`, of everything that a file shows. */
+function fieldsOf(file: object): Set<string> {
   const shown = new Set<string>();
   const walk = (value: unknown, path: string): void => {
     if (Array.isArray(value)) for (const one of value) walk(one, `${path}[]`);
@@ -132,13 +144,22 @@ test('the file of docs/production.md is a configuration, and shows every field t
         walk(inner, own);
       }
   };
-  walk({ chains, tron, banks: written.banks }, '');
-  shown.delete('chains[].finality.tag');
-  const fields = [...page('config.md').matchAll(/^\| `((?:chains|tron|banks)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
-  assert.deepEqual(shown, new Set(fields.map(([, name]) => name)));
+  walk(file, '');
+  return shown;
+}
+
+test('the file of docs/p2p.md is a configuration, and shows every field of providers and groups', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-docs-'));
+  const file = join(folder, 'chains.json');
+  writeFileSync(file, block(page('p2p.md'), 'json'));
+  readConfig({ PAYONCE_CONFIG: file, PAYONCE_ESCROW_LP: 'secret' });
+  const { escrows, p2p } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, readonly object[]>;
+  rmSync(folder, { recursive: true });
+  const fields = [...page('config.md').matchAll(/^\| `((?:escrows|p2p)[^`]*)` \| (.+) \| (.+) \| (.+) \|$/gm)];
+  assert.deepEqual(fieldsOf({ escrows, p2p }), new Set(fields.map(([, name]) => name)));
   for (const [, name, , , absent] of fields) {
     if (name !== undefined && /^\d+$/.test(absent ?? ''))
-      assert.equal(String(valueAt({ chains, tron, banks: written.banks }, name)), absent, name);
+      assert.equal(String(valueAt({ escrows, p2p }, name)), absent, name);
   }
 });
 
@@ -150,9 +171,11 @@ function valueAt(from: unknown, path: string): unknown {
   }, from);
 }
 
-test('the commands of docs/production.md exist', async () => {
-  const commands = [...page('production.md').matchAll(/^payonce ([a-z ]+?)(?= --| alice| bob| par_| +#|$)/gm)];
-  assert.ok(commands.length >= 12);
+test('the commands of docs/production.md and docs/p2p.md exist', async () => {
+  const commands = ['production.md', 'p2p.md'].flatMap((name) => [
+    ...page(name).matchAll(/^payonce ((?:p2p )?[a-z ]+?)(?= --| alice| bob| off| par_| pdo_| +#|$)/gm),
+  ]);
+  assert.ok(commands.length >= 19);
   for (const [, words = ''] of commands) {
     const child = spawn(process.execPath, [join(root, 'bin/payonce.js'), ...words.trim().split(' '), '--help']);
     let printed = '';
