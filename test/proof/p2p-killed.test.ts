@@ -1,6 +1,6 @@
 /*
  * Matchers die (issue 5, shows 2 and 8). Real processes, real PostgreSQL, the provider over TCP with answers lost at times; its own
- * book counts the trades, the seller's and buyer's ledger the money. Four matchers are killed at random over 10,000 orders; then one
+ * book counts the trades, the seller's and buyer's ledger the money. Four matchers are killed at random over thousands of orders; then one
  * at each point of a match, of a trade's life and of a settlement; and one is stopped past its reclaim and goes on afterwards.
  */
 import assert from 'node:assert/strict';
@@ -11,7 +11,8 @@ import { makeP2pProcesses, type P2pProcesses, untilNone } from '../support/p2p-p
 import { BUYER, ONE, PRICE, SELLER } from '../support/p2p-scene.ts';
 import type { Worker } from '../support/processes.ts';
 
-const ORDERS = 10_000;
+/** Issue 5 shows it with 10,000 (`PAYONCE_TEST_ORDERS=10000`); a run of everything is sized to fit. */
+const ORDERS = Number(process.env['PAYONCE_TEST_ORDERS'] ?? '4000');
 const BATCH = 250;
 const MATCHERS = 4;
 const KILL_EVERY_MS = 1_500;
@@ -73,7 +74,7 @@ async function settleAll(one: P2pProcesses): Promise<void> {
   );
 }
 
-test('10,000 orders, four matchers killed at random: none claimed twice, one trade per leg, nothing left (case B2, L1, L2, req M3, M7, M9, M17, inv M1, M2, M3, M4)', async (t) => {
+test('thousands of orders, four matchers killed at random: none claimed twice, one trade per leg, nothing left (case B2, L1, L2, req M3, M7, M9, M17, inv M1, M2, M3, M4)', async (t) => {
   const one = await makeP2pProcesses('p2p_killed', { fundUnits: BigInt(ORDERS) * 100n * ONE });
   t.after(() => one.end());
   one.escrow.script({ on: 'create', chance: 0.05, fault: { kind: 'lose_answer' } });

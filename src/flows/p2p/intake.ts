@@ -99,12 +99,14 @@ function create<One extends NewOrder>(
   return takeInRounds(deps.pool, side, requests, (tx, round) => takeIn(tx, deps, side, round));
 }
 
+// Whoever leaves the group waits for these orders, and then finds them.
 const MARKETS = `select u.partner_id, u.asset_id, u.fiat, m.group_name, a.code, a.decimals, m.fiat_decimals, m.order_min, m.order_max, m.leg_min,
        m.fee_bp, m.pay_within_ms, m.order_for_ms, payonce.now() as now
 from unnest($1::text[], $2::text[], $3::text[]) as u (partner_id, asset_id, fiat)
 join payonce.p2p_members e on e.partner_id = u.partner_id
 join payonce.p2p_markets m on m.group_name = e.group_name and m.asset_id = u.asset_id and m.fiat = u.fiat and m.stopped_at is null
-join payonce.assets a on a.id = u.asset_id`;
+join payonce.assets a on a.id = u.asset_id
+for key share of e`;
 
 const marketKey = (one: Pick<NewOrder, 'partnerId' | 'assetId' | 'fiat'>): string =>
   `${one.partnerId}\n${one.assetId}\n${one.fiat}`;
