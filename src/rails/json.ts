@@ -23,9 +23,9 @@ export function textOf(value: Json | undefined): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** A decimal text that our own side wrote into a plan or seal. */
+/** A figure in decimal digits, of at most the 78 that 2^256 has and the database keeps: more is no figure of any chain. */
 export function unitsOf(value: Json | undefined): bigint | null {
-  return typeof value === 'string' && /^(0|[1-9][0-9]*)$/.test(value) ? BigInt(value) : null;
+  return typeof value === 'string' && /^(0|[1-9][0-9]{0,77})$/.test(value) ? BigInt(value) : null;
 }
 
 /** `undefined` where the text is not JSON. */

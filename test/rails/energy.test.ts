@@ -231,6 +231,7 @@ test('whatever is not shown, not ours, or not known is unreadable, and content t
     ['a shorter time', stored('send', 200, { ...order, duration_s: 60 }), 'key_taken'],
     ['an unknown state', stored('send', 200, { ...order, status: 'LENT' }), 'unreadable'],
     ['a state of objects', stored('send', 200, { ...order, status: 'constructor' }), 'unreadable'],
+    ['dearer than ordered', stored('look', 200, { ...order, price_sun: '390000000' }), 'moved_otherwise'],
     ['no price', stored('send', 200, { ...order, price_sun: undefined }), 'accepted'],
     ['a price that is none', stored('send', 200, { ...order, price_sun: '-1' }), 'accepted'],
     ['no order', stored('send', 200, {}), 'unreadable'],

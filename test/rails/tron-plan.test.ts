@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EffectIntent, PlanVerdict } from '../../src/engine/rail.ts';
 import { SUN_MAX } from '../../src/rails/tron/limits.ts';
+import { readPrices } from '../../src/rails/tron/resources.ts';
 import { makeStage, NOTHING_OPEN, type Stage, TRX } from './tron-stage.ts';
 
 async function planned({ rail, intents }: Stage, change: Partial<EffectIntent>): Promise<PlanVerdict> {
@@ -54,4 +55,20 @@ test('blocks too old to refer to: nothing is planned on a node that has only suc
   const stalled = await planned(stage, {});
   assert.ok(stalled.verdict === 'wait');
   assert.match(stalled.detail, /does not solidify: head \d+, solid \d+/);
+});
+
+test('a price above all the TRX that there is, or of more digits than a figure has, is none: another node is asked', () => {
+  const pricesOf = (fee: string) =>
+    readPrices({
+      kind: 'value',
+      value: {
+        chainParameter: [
+          { key: 'getEnergyFee', value: '100' },
+          { key: 'getTransactionFee', value: fee },
+        ],
+      },
+    });
+  assert.equal(pricesOf('1000')?.bandwidth, 1_000n);
+  for (const fee of [String(SUN_MAX + 1n), `1${'0'.repeat(90)}`, `1${'0'.repeat(400)}`, '-1', '1.5'])
+    assert.equal(pricesOf(fee), null, fee);
 });

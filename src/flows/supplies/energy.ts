@@ -17,7 +17,7 @@ import type { Log } from '../../kernel/log.ts';
 import type { Chart } from '../../ledger/accounts.ts';
 import { ASK_AGAIN_MS, RENTAL_MARGIN_MS, RETRY_MS } from './limits.ts';
 import type { EnergyMarketTerms, EnergyPolicy } from './policy.ts';
-import { type LastSupply, loadLastSupplies, storeSupplies } from './store.ts';
+import { findOverpriced, type LastSupply, loadLastSupplies, storeSupplies } from './store.ts';
 
 export const ENERGY: OwnMoveKind = {
   subjectType: 'energy',
@@ -102,11 +102,12 @@ export async function supplyEnergy(
     tx,
     wanting.map((one) => one.lane),
   );
+  const dear = await findOverpriced(tx, market.rail);
   const answers = new Map<bigint, SupplyAnswer>();
   const moves: Rental[] = [];
   for (const one of wanting) {
     const before = last.get(one.lane);
-    const says = waitFor(before) ?? unable(market, one.need.units);
+    const says = waitFor(before) ?? dear ?? unable(market, one.need.units);
     if (says !== null && one.waitedMs >= policy.giveUpAfterMs && before?.state !== 'SETTLED')
       await tellUnavailable(tx, deps.log, market.rail, says);
     if (says !== null) answers.set(one.effect.id, answer(policy, one, says));

@@ -6,7 +6,7 @@ import type { Need } from '../../engine/rail.ts';
 import type { SupplyAnswer, Wanting } from '../../engine/supply.ts';
 import { lengthPrefixed, type MakeId, postingKey } from '../../kernel/ids.ts';
 import type { Log } from '../../kernel/log.ts';
-import { ASK_AGAIN_MS, RETRY_MS, SETTLES_IN_MS, TOPUP_TRIES_MAX } from './limits.ts';
+import { ASK_AGAIN_MS, RETRY_MS, SETTLES_IN_MS, TOPUP_TRIES_MAX, TOPUPS_A_DAY_MAX } from './limits.ts';
 import type { GasPolicy } from './policy.ts';
 import { loadBooked, loadLastSupplies, loadOwners, loadUsable, type LastSupply, storeSupplies } from './store.ts';
 
@@ -109,9 +109,16 @@ function waitFor(last: LastSupply | undefined): Held | null {
     case 'SEALED':
       return wait(ASK_AGAIN_MS, `top-up ${last.id} is under way`);
     case 'SETTLED':
-      return sinceMs < SETTLES_IN_MS
-        ? wait(SETTLES_IN_MS - sinceMs, `top-up ${last.id} has arrived, and not every node shows it`)
-        : null;
+      if (sinceMs < SETTLES_IN_MS)
+        return wait(SETTLES_IN_MS - sinceMs, `top-up ${last.id} has arrived, and not every node shows it`);
+      if (last.settledLately < TOPUPS_A_DAY_MAX) return null;
+      return {
+        answer: {
+          waitMs: null,
+          says: `${last.settledLately} top-ups of it in 24 hours: compare it with its chain, a node may show it as empty`,
+        },
+        tell: true,
+      };
     case 'RELEASED':
       if (last.inReview) return wait(null, `top-up ${last.id} did not go through: a person decides`);
       return sinceMs < RETRY_MS ? wait(RETRY_MS - sinceMs, `top-up ${last.id} did not go through`) : null;

@@ -15,5 +15,11 @@ export const BURN_ENTRIES_MAX = 5_000;
 /** A rate over less than this is a guess. */
 export const BURN_WINDOW_MS_MIN = 3_600_000;
 export const DAY_MS = 24 * 3_600_000;
+/**
+ * Top-ups of one address in 24 hours. A wallet that pays for others is filled far above one payment's gas, so one an hour is
+ * a node that does not show what is there, or a level that is too low: a person looks. More: a node that shows an address as
+ * empty moves all of the gas wallet there, one top-up each half minute.
+ */
+export const TOPUPS_A_DAY_MAX = 24;
 /** Tries of one top-up, each proved not to have moved, before a person is asked. */
 export const TOPUP_TRIES_MAX = 3;

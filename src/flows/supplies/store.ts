@@ -38,6 +38,8 @@ export async function storeSupplies(tx: Tx, list: readonly NewSupply[]): Promise
 export interface LastSupply {
   readonly id: string;
   readonly ordinal: number;
+  /** Of this lane, in the last 24 hours. */
+  readonly settledLately: number;
   readonly durationMs: number | null;
   readonly state: 'PENDING' | 'SEALED' | 'SETTLED' | 'RELEASED';
   /** Since its end, on the database's clock; `null`: it has not ended. */
@@ -48,7 +50,14 @@ export interface LastSupply {
   readonly refused: string | null;
 }
 
-const LAST = `select s.lane, s.id, s.ordinal, s.duration_ms::float8 as duration_ms, e.state,
+const LAST = `select s.lane, s.id, s.ordinal, (
+         select count(*)
+         from payonce.supplies o
+         join payonce.effects f on f.subject_type = o.subject_type and f.subject_id = o.id
+         where o.lane = s.lane
+           and o.ordinal > s.ordinal - 100
+           and f.state = 'SETTLED'
+           and f.ended_at > payonce.now() - interval '24 hours')::int as settled_lately, s.duration_ms::float8 as duration_ms, e.state,
        (extract(epoch from payonce.now() - e.ended_at) * 1000)::float8 as ended_ms,
        e.state = 'RELEASED' and j.closed_at is null as in_review,
        case e.state when 'PENDING' then e.wait_reason else (
@@ -73,12 +82,31 @@ function toLast(row: Row): LastSupply {
   return {
     id: toText(row['id'], 'supplies.id'),
     ordinal: row['ordinal'] as number,
+    settledLately: row['settled_lately'] as number,
     durationMs: row['duration_ms'] as number | null,
     state: row['state'] as LastSupply['state'],
     endedMs: row['ended_ms'] as number | null,
     inReview: row['in_review'] as boolean,
     refused: row['refused'] as string | null,
   };
+}
+
+const OVERPRICED = `select e.subject_id
+from payonce.effects e
+join payonce.cases k on k.effect_id = e.id
+where e.rail = $1
+  and e.state = 'SEALED'
+  and k.kind = 'moved_otherwise'
+  and k.closed_at is null
+order by e.id
+limit 1`;
+
+/** Why a market gets no further order: it took for one what was not allowed, and no person has said yet what that was. */
+export async function findOverpriced(query: Query, rail: string): Promise<string | null> {
+  const [row] = (await query.query(OVERPRICED, [rail])).rows;
+  return row === undefined
+    ? null
+    : `rental ${toText(row['subject_id'], 'effects.subject_id')} is another than was ordered`;
 }
 
 // From the pending effects of these signers, by their index, to their lanes: rentals that run, or will, or may still come.

@@ -21,6 +21,8 @@ interface Scene {
   readonly profile: MarketProfile;
   readonly answer: Answer;
   readonly order: SealedOrder;
+  /** Sun: the effect's amount. */
+  readonly priceMax: bigint;
   toCost(units: bigint): RailCost;
 }
 
@@ -29,6 +31,7 @@ export function readMarketAnswer(profile: MarketProfile, answer: Answer, sealed:
     profile,
     answer,
     order: readOrder(sealed),
+    priceMax: sealed.amount,
     toCost: (units) => ({ assetId: sealed.asset.id, payer: sealed.wallet, units }),
   };
   return { source: answer.source, operator: answer.operator, witness: false, cost: null, ...readAny(scene) };
@@ -101,8 +104,10 @@ function judge(scene: Scene, order: MarketOrder): Told {
     case 'delegated': {
       // Delivered, but not at what price: what would be booked is not known.
       const price = unitsOf(order.price ?? undefined);
-      return price === null || price === 0n
-        ? says('accepted', `${detail}, and shows no price`, about)
+      if (price === null || price === 0n) return says('accepted', `${detail}, and shows no price`, about);
+      // Delivered for more than was allowed: two persons say what is booked, after they have asked the market.
+      return price > scene.priceMax
+        ? says('moved_otherwise', `${detail} for ${price}, ordered for ${scene.priceMax} at most`, about)
         : says('final_success', `${detail} for ${price}`, { ...about, cost: scene.toCost(price) });
     }
     case 'pending':

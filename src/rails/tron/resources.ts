@@ -1,5 +1,7 @@
 /** What an account has to pay with: TRX, bandwidth and energy; and the chain's prices. Read strictly. Pure. */
 import { field, isArray, isObject, textOf, unitsOf } from '../json.ts';
+import type { Json } from '../../engine/rail.ts';
+import { SUN_MAX } from './limits.ts';
 import type { TronResult } from './wire.ts';
 
 export interface Account {
@@ -52,13 +54,19 @@ export interface Prices {
 export function readPrices(result: TronResult): Prices | null {
   const list = result.kind === 'value' ? field(result.value, 'chainParameter') : undefined;
   if (!isArray(list)) return null;
-  const figures = new Map(list.map((one) => [textOf(field(one, 'key')), unitsOf(field(one, 'value') ?? '0')]));
+  const figures = new Map(list.map((one) => [textOf(field(one, 'key')), priceOf(field(one, 'value') ?? '0')]));
   const energy = figures.get('getEnergyFee') ?? null;
   const bandwidth = figures.get('getTransactionFee') ?? null;
   if (energy === null || bandwidth === null || energy === 0n || bandwidth === 0n) return null;
   const newAccount =
     (figures.get('getCreateNewAccountFeeInSystemContract') ?? 0n) + (figures.get('getCreateAccountFee') ?? 0n);
   return { energy, bandwidth, newAccount };
+}
+
+/** More sun than there is TRX is no price: multiplied by a size it would not fit where needs are written down. */
+function priceOf(value: Json): bigint | null {
+  const sun = unitsOf(value);
+  return sun === null || sun > SUN_MAX ? null : sun;
 }
 
 /** What the virtual machine made of a call that was not sent. */
