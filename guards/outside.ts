@@ -9,6 +9,15 @@ const RECEIVE = 'test/inbox/receive.test.ts';
 
 export const OUTSIDE: PlacedGuard[] = [
   {
+    name: 'no key comes back in what a node says',
+    file: 'src/rails/http.ts',
+    find: 'body: credential.redact(body, cut)',
+    replace: 'body',
+    test: 'test/rails/redact.test.ts',
+    title: /a gateway before the nodes that names our key in its errors: it stands in no table/,
+    expect: /sk-7f3d9a41c0/,
+  },
+  {
     name: 'unknown code is nothing (a node’s answer)',
     file: 'src/rails/evm/answers.ts',
     find: 'return unreadable(`unknown answer',

@@ -4,6 +4,7 @@
  *
  * `never_connected` is said only where undici never handed the request to a connected socket: names that do not resolve,
  * refused connections, failed TLS. From the moment a socket has the request, silence is unknown.
+ * What lets us in comes as a `Credential`, and nothing of it is in what is handed back (`redact.ts`).
  * Never: decides what an answer is worth, follows a redirect, tries again, throws for what the other side did.
  */
 import { Readable } from 'node:stream';
@@ -11,6 +12,7 @@ import { Agent, type Client, type Dispatcher } from 'undici';
 import type { Reach } from '../engine/rail.ts';
 import { RAIL_TIMEOUT_MS } from '../kernel/limits.ts';
 import type { HalfCut, Ports } from '../kernel/ports.ts';
+import type { Credential } from './redact.ts';
 
 /** Establishing TCP and TLS; a server that needs longer will not answer in time either. */
 const CONNECT_MS = 5_000;
@@ -30,6 +32,7 @@ export interface Outgoing {
   readonly method: 'GET' | 'POST' | 'PUT';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  readonly credential: Credential;
   /** `null`: no body. */
   readonly body: Uint8Array | null;
 }
@@ -37,7 +40,7 @@ export interface Outgoing {
 export interface Exchange {
   readonly reach: Reach;
   readonly status: number | null;
-  /** Names in lower case; a header that came several times is joined. */
+  /** Names in lower case; a header that came several times is joined. Without the credential, as the body. */
   readonly headers: Readonly<Record<string, string>>;
   /** As received up to the limit, or the transport's error. */
   readonly body: string;
@@ -77,7 +80,7 @@ function dispatch(
   half: HalfCut | null,
 ): Promise<Exchange> {
   return new Promise((resolve, reject) => {
-    const { url } = outgoing;
+    const { url, credential } = outgoing;
     const chunks: Buffer[] = [];
     let size = 0;
     let reach: Reach = 'never_connected';
@@ -90,7 +93,7 @@ function dispatch(
       if (ended) return;
       ended = true;
       clearTimeout(timer);
-      resolve({ reach: final, status, headers, body, cut });
+      resolve({ reach: final, status, headers, body: credential.redact(body, cut), cut });
     };
     const giveUp = (reason: string): void => {
       // Before `onRequestStart` nothing was written, and the abort in it keeps it so.
@@ -113,7 +116,7 @@ function dispatch(
       onResponseStart(_controller, code, received) {
         reach = 'partial_answer';
         status = code;
-        headers = plainHeaders(received);
+        headers = plainHeaders(received, credential);
       },
       onResponseData(_controller, chunk) {
         if (half?.mode === 'half_read') dieIn(half, reject);
@@ -142,7 +145,7 @@ function dispatch(
           method: outgoing.method,
           headers: {
             ...outgoing.headers,
-            ...credentialsOf(url),
+            ...credential.headers,
             ...(bytes === null ? {} : { 'content-length': String(bytes.length) }),
           },
           body: bytes !== null && half?.mode === 'half_written' ? Readable.from(halfOf(bytes, half, reject)) : bytes,
@@ -155,10 +158,14 @@ function dispatch(
   });
 }
 
-function plainHeaders(received: Record<string, string | string[] | undefined>): Record<string, string> {
+function plainHeaders(
+  received: Record<string, string | string[] | undefined>,
+  credential: Credential,
+): Record<string, string> {
   const plain: Record<string, string> = {};
   for (const [name, value] of Object.entries(received)) {
-    if (value !== undefined) plain[name.toLowerCase()] = Array.isArray(value) ? value.join(', ') : value;
+    if (value !== undefined)
+      plain[name.toLowerCase()] = credential.redact(Array.isArray(value) ? value.join(', ') : value);
   }
   return plain;
 }
@@ -178,12 +185,6 @@ function dieIn(half: HalfCut, reject: (error: unknown) => void): void {
     reject(error);
     throw error;
   }
-}
-
-function credentialsOf(url: URL): Record<string, string> {
-  if (url.username === '') return {};
-  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
 }
 
 function describe(error: unknown): string {

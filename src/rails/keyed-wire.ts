@@ -75,7 +75,8 @@ export async function sendOnce<One extends Item, Facts extends LookFacts>(
   const exchanged = await exchange(parts, 'send', {
     method: request.method,
     url: urlUnder(request.baseUrl, request.path),
-    headers: { ...request.headers, ...credential.headers },
+    headers: request.headers,
+    credential,
     body: new TextEncoder().encode(body),
   });
   return {
@@ -91,7 +92,7 @@ export async function sendOnce<One extends Item, Facts extends LookFacts>(
           whole: true,
           beside: [],
         })
-      : credential.redact(exchanged.body),
+      : exchanged.body,
   };
 }
 
@@ -220,7 +221,8 @@ async function ask<One extends Item, Facts extends LookFacts>(
     const page: Exchange = await exchange(parts, lookUp.name, {
       method: 'GET',
       url: urlUnder(parts.scope.baseUrl, path),
-      headers: { ...credential.headers, accept: 'application/json' },
+      headers: { accept: 'application/json' },
+      credential,
       body: null,
     });
     exchanges.push(page);
@@ -246,7 +248,7 @@ async function ask<One extends Item, Facts extends LookFacts>(
     question,
     reach: last.reach,
     status: last.status,
-    why: credential.redact(last.body),
+    why: last.body,
     pages: hasPages(last) ? await pagesOf(parts, credential, exchanges) : [],
     whole,
     shown,
@@ -270,15 +272,14 @@ function hasPages({ reach }: Exchange): boolean {
   return reach === 'answer' || reach === 'partial_answer';
 }
 
-/** What is stored of the answers: nothing of it is the credential. */
+/** What is stored of the answers: nothing of it is the credential, also where it came encrypted. */
 function pagesOf(parts: Transport, credential: Credential, exchanges: readonly Exchange[]): Promise<readonly Page[]> {
   return Promise.all(
     exchanges.map(async (one): Promise<Page> => {
-      const headers = Object.entries(keptHeaders(one.headers, headersOf(parts.profile)));
       return {
         status: one.status ?? 0,
-        headers: Object.fromEntries(headers.map(([name, value]) => [name, credential.redact(value)])),
-        body: credential.redact(await open(parts, one), one.cut),
+        headers: keptHeaders(one.headers, headersOf(parts.profile)),
+        body: parts.cipher === null ? one.body : credential.redact(await open(parts, one), one.cut),
         cut: one.cut,
       };
     }),

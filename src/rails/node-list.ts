@@ -1,5 +1,6 @@
 /** The configured nodes of a chain: how evidence names them, and which of them gets the next send. */
 import type { SealedEffect } from '../engine/rail.ts';
+import { type Credential, doorOf } from './redact.ts';
 
 export interface RailNode {
   readonly url: string;
@@ -9,7 +10,7 @@ export interface RailNode {
 }
 
 /** `source` names the node in evidence; never its URL's path, which often is a secret. */
-export type Named<N extends RailNode> = N & { readonly source: string };
+export type Named<N extends RailNode> = N & { readonly source: string; readonly credential: Credential };
 
 export function nameNodes<N extends RailNode>(nodes: readonly N[]): Named<N>[] {
   const seen = new Map<string, number>();
@@ -18,7 +19,7 @@ export function nameNodes<N extends RailNode>(nodes: readonly N[]): Named<N>[] {
     const host = new URL(node.url).host;
     const count = (seen.get(host) ?? 0) + 1;
     seen.set(host, count);
-    return { ...node, source: count === 1 ? host : `${host}#${count}` };
+    return { ...node, source: count === 1 ? host : `${host}#${count}`, credential: doorOf(node.url, node.headers) };
   });
 }
 

@@ -1,6 +1,7 @@
 /**
- * The credential goes out and nothing of it comes back: a provider, a gateway or a debug page that echoes our headers would
- * put it into stored answers, details, events and what partners read. Taken out of every text before it is kept. Pure.
+ * The credential goes out and nothing of it comes back: a provider, a node, a gateway or a debug page that echoes our headers
+ * would put it into stored answers, details, alerts, events and what partners read. `http.ts` sends nothing without one of
+ * these, and takes it out of every text that comes back. Pure.
  *
  * Found as it stands, in base64 as it was sent, and in the ways in which JSON, URLs and HTML write a character otherwise.
  * Never: a shorter text than eight characters by itself, which would tear answers apart; with its scheme it is found all the same.
@@ -8,6 +9,8 @@
 import type { Auth } from './keyed-profile.ts';
 
 const TOKEN_CHARACTERS_MIN = 8;
+/** Keys in a URL's path have 20 characters and more; words of paths, which answers may hold as well, are shorter. */
+const PATH_KEY_CHARACTERS_MIN = 16;
 const REDACTED = '[redacted]';
 
 export interface Credential {
@@ -24,18 +27,37 @@ export function credentialOf(auth: Auth, secret: string): Credential {
     auth === 'x_api_key'
       ? { 'x-api-key': secret }
       : { authorization: `${auth === 'bearer' ? 'Bearer' : 'Basic'} ${sent}` };
-  const tokens = [...Object.values(headers), secret, base64(secret), base64(pair), hiddenHalf(auth, secret)];
+  return {
+    headers,
+    redact: redactorOf([...Object.values(headers), secret, base64(secret), base64(pair), hiddenHalf(auth, secret)]),
+  };
+}
+
+/** What lets us in where it is configured with the URL: headers, a password, a key in the path or the query. */
+export function doorOf(url: string, headers: Readonly<Record<string, string>> = {}): Credential {
+  const { username, password, pathname, searchParams } = new URL(url);
+  const [user, secret] = [decodeURIComponent(username), decodeURIComponent(password)];
+  const basic: Record<string, string> =
+    user === '' ? {} : { authorization: `Basic ${Buffer.from(`${user}:${secret}`).toString('base64')}` };
+  const sent = Object.values({ ...headers, ...basic });
+  const inUrl = [
+    ...pathname.split('/').filter((part) => part.length >= PATH_KEY_CHARACTERS_MIN),
+    ...searchParams.values(),
+  ];
+  // Behind its scheme a key stands by itself.
+  const keys = [...sent.map((value) => value.slice(value.lastIndexOf(' ') + 1)), secret, ...inUrl];
+  return { headers: { ...headers, ...basic }, redact: redactorOf([...sent, ...keys, ...keys.map(base64)]) };
+}
+
+function redactorOf(tokens: readonly string[]): Credential['redact'] {
   // The longest first: a shorter one may be its part.
   const wanted = [...new Set(tokens.filter((token) => token.length >= TOKEN_CHARACTERS_MIN))].sort(
     (a, b) => b.length - a.length,
   );
   const patterns = wanted.map((token) => new RegExp(patternOf(token), 'gi'));
-  return {
-    headers,
-    redact(text, cut = false) {
-      const clean = patterns.reduce((rest, pattern) => rest.replace(pattern, REDACTED), text);
-      return cut ? wanted.reduce(withoutTail, clean) : clean;
-    },
+  return (text, cut = false) => {
+    const clean = patterns.reduce((rest, pattern) => rest.replace(pattern, REDACTED), text);
+    return cut ? wanted.reduce(withoutTail, clean) : clean;
   };
 }
 

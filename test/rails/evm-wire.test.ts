@@ -10,6 +10,7 @@ import type { Dispatcher } from 'undici';
 import { type Gate, makeGate, systemPorts } from '../../src/kernel/ports.ts';
 import { exchange, openLine, readResults, requestText, type RpcNode } from '../../src/rails/evm/rpc.ts';
 import { makeSendAgent } from '../../src/rails/http.ts';
+import { doorOf } from '../../src/rails/redact.ts';
 
 const LIMITS = { timeoutMs: 400, connectMs: 300 };
 const TEXT = requestText([{ method: 'eth_chainId', params: [] }], 1);
@@ -48,7 +49,7 @@ async function serve(onData: (socket: Socket, text: string, connection: number) 
 }
 
 function nodeAt(url: string): RpcNode {
-  return { url, operator: 'one', source: 'node' };
+  return { url, operator: 'one', source: 'node', credential: doorOf(url) };
 }
 
 function http(body: string, head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json'): string {

@@ -13,6 +13,7 @@ import { writeAnswer } from './answer-body.ts';
 import { READ_BYTES_MAX } from './limits.ts';
 import { readOrder, type Scope, type SealedOrder } from './order.ts';
 import type { MarketProfile } from './profile.ts';
+import { type Credential, credentialOf } from '../redact.ts';
 
 export interface WireParts {
   readonly railName: string;
@@ -98,8 +99,8 @@ async function exchange(
   name: string,
   { method, path, headers, body }: Question,
 ): Promise<Exchange | null> {
-  const auth = await authorization(parts);
-  if (auth === null) return null;
+  const credential = await credentialNow(parts);
+  if (credential === null) return null;
   return exchangeOnce(
     parts.agent,
     parts.ports,
@@ -107,18 +108,18 @@ async function exchange(
     {
       method,
       url: new URL(parts.scope.baseUrl + path),
-      headers: { accept: 'application/json', ...headers, ...auth },
+      headers: { accept: 'application/json', ...headers },
+      credential,
       body: body === null ? null : new TextEncoder().encode(body),
     },
     { ...parts.limits, bytesMax: READ_BYTES_MAX },
   );
 }
 
-async function authorization(parts: WireParts): Promise<Readonly<Record<string, string>> | null> {
+async function credentialNow(parts: WireParts): Promise<Credential | null> {
   try {
     const secret = await parts.secret();
-    if (secret === '') return null;
-    return parts.profile.auth === 'bearer' ? { authorization: `Bearer ${secret}` } : { 'x-api-key': secret };
+    return secret === '' ? null : credentialOf(parts.profile.auth, secret);
   } catch {
     return null;
   }

@@ -49,7 +49,8 @@ export function exchange(
     {
       method: 'POST',
       url: new URL(node.url),
-      headers: { ...node.headers, 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json' },
+      credential: node.credential,
       body: Buffer.from(text),
     },
     limits,

@@ -77,7 +77,8 @@ export function post(
     {
       method: 'POST',
       url: new URL(path, node.url.endsWith('/') ? node.url : `${node.url}/`),
-      headers: { ...node.headers, 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json' },
+      credential: node.credential,
       body: Buffer.from(JSON.stringify(body)),
     },
     limits,

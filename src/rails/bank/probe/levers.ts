@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici';
 import type { Ports } from '../../../kernel/ports.ts';
 import { exchangeOnce } from '../../http.ts';
 import { field, parseJson, textOf, excerpt } from '../../json.ts';
+import { doorOf } from '../../redact.ts';
 
 export interface Levers {
   /** POST `{"ms": 3600000}`. */
@@ -42,6 +43,7 @@ export function makeLevers(levers: Levers, agent: Dispatcher, ports: Ports): Lev
         method,
         url: new URL(url),
         headers: { 'content-type': 'application/json', accept: 'application/json' },
+        credential: doorOf(url),
         body: body === null ? null : new TextEncoder().encode(JSON.stringify(body)),
       },
       { timeoutMs: LEVER_MS, connectMs: LEVER_MS, bytesMax: LEVER_BYTES_MAX },
