@@ -22,14 +22,13 @@ export type TaskClock = BankClock & {
 /** setTimeout takes no longer wait; the timer is set anew when it ends early. */
 const TIMER_WAIT_MS_MAX = 2 ** 31 - 1;
 
-type Task = { readonly atMs: number; readonly ordinal: number; readonly run: () => void };
+type Task = { readonly atMs: number; readonly run: () => void };
 
 export function makeBankClock(start: Date, ticking: boolean): TaskClock {
   let baseMs = start.getTime();
   let realBaseMs = performance.now();
   /** While a task runs, its own time. */
   let pinnedMs: number | null = null;
-  let tasksEver = 0;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const tasks: Task[] = [];
@@ -57,6 +56,17 @@ export function makeBankClock(start: Date, ticking: boolean): TaskClock {
     arm();
   };
 
+  /** After all that are due by then: by halving, since loads have tens of thousands of tasks. */
+  const placeOf = (atMs: number): number => {
+    let [from, to] = [0, tasks.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((tasks[middle]?.atMs ?? Infinity) <= atMs) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  };
+
   const arm = (): void => {
     clearTimeout(timer);
     const next = tasks[0];
@@ -81,8 +91,8 @@ export function makeBankClock(start: Date, ticking: boolean): TaskClock {
       doDue();
     },
     after(ms, run) {
-      tasks.push({ atMs: nowMs() + ms, ordinal: ++tasksEver, run });
-      tasks.sort((one, other) => one.atMs - other.atMs || one.ordinal - other.ordinal);
+      const atMs = nowMs() + ms;
+      tasks.splice(placeOf(atMs), 0, { atMs, run });
       if (pinnedMs === null) arm();
     },
     stop() {

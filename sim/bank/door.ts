@@ -99,7 +99,7 @@ export function makeDoor(parts: DoorParts): { serve(request: BankRequest, respon
   return {
     async serve(request, response) {
       const kind = profile.classify(request);
-      const { faults } = plan.next(kind, request);
+      const faults = plan.next(kind, request);
 
       const lost = pick(faults, 'lose_request');
       if (lost !== null) {

@@ -1,12 +1,11 @@
 /*
- * The faults of a bank's API, as data, and the one place that decides which call they hit.
+ * The faults of a bank's API, as data. Which call one hits is `../fault-plan.ts`.
  *
- * Promises: a rule hits by the kind of call (create, look, other) and by the ordinal of that kind at this bank, or by a
- * chance drawn from (seed, rule, kind, ordinal): the same seed hits the same calls whatever ran in between. `counts` rises
- * only when a fault really changed what happened: a refusal that a stored answer made needless is not counted.
+ * Promises: `counts` rises only when a fault really changed what happened: a refusal that a stored answer made needless is
+ * not counted.
  * Never does: look at Payonce's code for what would hurt it.
  */
-import { createHash } from 'node:crypto';
+import { type FaultRule, makeRulePlan, type RulePlan } from '../fault-plan.ts';
 import type { BankRequest, Refusal } from './profile.ts';
 
 export type CallKind = 'create' | 'look' | 'other';
@@ -38,6 +37,8 @@ export type BankFault =
       readonly effect?: boolean;
       /** `drip`: how long the body takes. */
       readonly ms?: number;
+      /** `truncated`: how the connection ends half way. Absent: `fin`. */
+      readonly end?: Break;
     }
   /** A bare HTTP status from the bank or a gateway before it. `stored`: it is what the key answers from now on. */
   | {
@@ -87,18 +88,7 @@ export type BankFault =
       readonly utcOffsetMinutes?: number;
     };
 
-export type BankFaultRule = {
-  /** Absent: every kind of call. */
-  readonly on?: CallKind;
-  /** Which calls of that kind at this bank, from 1. Absent: all. */
-  readonly calls?: readonly number[];
-  /** Of those, how likely: 0 to 1. Absent: always. */
-  readonly chance?: number;
-  /** After so many hits the rule is spent. */
-  readonly hitsMax?: number;
-  readonly when?: (request: BankRequest) => boolean;
-  readonly fault: BankFault;
-};
+export type BankFaultRule = Omit<FaultRule<CallKind, BankFault, BankRequest>, 'node'>;
 
 /** What the bank's own rules do without a script is counted beside the faults. */
 type OwnEvent = 'replayed' | 'key_expired' | 'executed_for_nobody' | 'stale_credential' | 'nonce_reused';
@@ -114,61 +104,11 @@ export function nameOf(fault: BankFault): FaultName {
   return fault.kind;
 }
 
-export type FaultPlan = {
-  /** Counts the call and says what hits it. */
-  next(kind: CallKind, request: BankRequest): { ordinal: number; faults: BankFault[] };
-  readonly add: (rule: BankFaultRule) => () => void;
-  readonly note: (name: FaultName) => void;
-  readonly clear: () => void;
-  readonly counts: FaultCounts;
+export type FaultPlan = RulePlan<CallKind, BankFault, BankRequest, FaultName> & {
   readonly calls: Readonly<Record<CallKind, number>>;
 };
 
 export function makeFaultPlan(seed: string, initial: readonly BankFaultRule[]): FaultPlan {
-  const rules: { rule: BankFaultRule; number: number; hits: number }[] = [];
   const calls: Record<CallKind, number> = { create: 0, look: 0, other: 0 };
-  const counts: Partial<Record<FaultName, number>> = {};
-  let rulesEver = 0;
-
-  const add = (rule: BankFaultRule): (() => void) => {
-    const entry = { rule, number: ++rulesEver, hits: 0 };
-    rules.push(entry);
-    return () => {
-      const place = rules.indexOf(entry);
-      if (place >= 0) rules.splice(place, 1);
-    };
-  };
-  for (const rule of initial) add(rule);
-
-  return {
-    next(kind, request) {
-      calls[kind] += 1;
-      const ordinal = calls[kind];
-      const hit = rules.filter(
-        ({ rule, number, hits }) =>
-          hits < (rule.hitsMax ?? Infinity) &&
-          (rule.on === undefined || rule.on === kind) &&
-          (rule.calls === undefined || rule.calls.includes(ordinal)) &&
-          (rule.when === undefined || rule.when(request)) &&
-          (rule.chance === undefined || draw(seed, number, kind, ordinal) < rule.chance),
-      );
-      for (const entry of hit) entry.hits += 1;
-      return { ordinal, faults: hit.map((entry) => entry.rule.fault) };
-    },
-    add,
-    note(name) {
-      counts[name] = (counts[name] ?? 0) + 1;
-    },
-    clear() {
-      rules.length = 0;
-    },
-    counts,
-    calls,
-  };
-}
-
-/** No generator with a state: an answer that comes earlier or later must not move the next draw. */
-function draw(seed: string, rule: number, kind: CallKind, ordinal: number): number {
-  const digest = createHash('sha256').update(`${seed}\n${rule}\n${kind}\n${ordinal}`).digest();
-  return digest.readUInt32BE(0) / 2 ** 32;
+  return { ...makeRulePlan<CallKind, BankFault, BankRequest, FaultName>(seed, initial, calls), calls };
 }

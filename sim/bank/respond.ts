@@ -86,7 +86,7 @@ export async function respondGarbled(
       return respond(response, { ...answer, status, body: `${answer.body.slice(0, -1)},,` });
     case 'truncated':
       response.writeHead(status, { ...answer.headers, 'content-length': body.length });
-      response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.socket?.destroy());
+      response.write(body.subarray(0, Math.floor(body.length / 2)), () => breakOff(response, fault.end ?? 'fin'));
       return;
     case 'huge': {
       // Blanks are JSON too: only a reader with a limit is safe from it.

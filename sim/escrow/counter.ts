@@ -5,61 +5,70 @@
  * turn, so that two requests under one key never both open a trade. Never does: touch a socket.
  */
 import type { Answer, BankRequest } from '../bank/profile.ts';
-import type { EscrowBook, Trade } from './book.ts';
-import { isOver } from './book.ts';
-import { type Vocabulary, VOCABULARY } from './vocabulary.ts';
-
-export type Refusal = 'no_liquidity' | 'amount_out_of_range' | 'market_closed' | 'bad_request' | 'account_disabled';
+import { asOf, type EscrowBook, type Trade, unitsOf } from './book.ts';
+import type { EscrowCall, EscrowFaultName, Refusal, TradeField } from './faults.ts';
+import type { Stage } from './vocabulary.ts';
 
 /** How the faults of this call bend what is done and shown. */
 export type Bent = {
   readonly lagMs: number;
+  readonly staleMs: number;
   readonly forgetKey: boolean;
   readonly blind: boolean;
-  readonly refuse: Refusal | null;
-  /** It opens, and says that it refused. */
-  readonly lie: Refusal | null;
+  /** `name`: the fault to note; absent where the provider itself refuses. */
+  readonly refuse: { readonly reason: Refusal; readonly stored: boolean; readonly name?: EscrowFaultName } | null;
+  /** What is answered, and perhaps kept, in place of what was done. */
+  readonly instead: {
+    readonly answer: (trade: Trade | null) => Answer;
+    readonly effect: boolean;
+    readonly stored: boolean;
+    readonly name: EscrowFaultName;
+  } | null;
   readonly state: string | null;
   /** Another trade's words in these fields of the answer. */
-  readonly foreign: readonly ('reference' | 'amount' | 'fiat_amount' | 'asset')[];
+  readonly foreign: readonly TradeField[];
 };
-
-export type CounterEvents =
-  | 'replayed'
-  | 'key_expired'
-  | 'forget_key'
-  | 'lag'
-  | 'blind'
-  | 'refuse'
-  | 'lie'
-  | 'stale_credential'
-  | 'unknown_state'
-  | 'other_transfer';
 
 export type CounterParts = {
   readonly book: EscrowBook;
-  readonly vocabulary: Vocabulary;
+  /** The provider's word for how this trade stands. */
+  readonly wordOf: (trade: Trade) => string;
   readonly now: () => Date;
   readonly secretIsGood: (secret: string) => boolean;
   readonly keyRetentionMs: number;
-  readonly note: (event: CounterEvents) => void;
-  readonly opened: (trade: Trade) => void;
+  readonly note: (event: EscrowFaultName) => void;
+  /** After each change that a caller asked for. */
+  readonly changed: (trade: Trade) => void;
 };
 
 export type Counter = {
-  /** Said before anything is decided; `null`: go on to `finish`, now or when the work took its time. */
+  /** Said before anything is decided, or `finish`: called once, now or when the work took its time. */
   begin(request: BankRequest, bent: Bent): Answer | { readonly finish: () => Answer };
 };
 
 type Entry = { readonly fingerprint: string; readonly at: number; answer: Answer | null; tradeId: string | null };
+type Done = { readonly trade: Trade; readonly status: number };
 
 const REPLAYED = { 'idempotent-replayed': 'true' };
-/** Below and above this a trade is none of this provider's. */
-const AMOUNT = /^(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$/;
+const CANCELLABLE: ReadonlySet<Stage> = new Set(['created', 'escrowed']);
+const CANCEL_PATH = /^\/v1\/trades\/([^/]+)\/cancel$/;
+const TRADE_PATH = /^\/v1\/trades\/([^/]+)$/;
+const STRANGERS: Readonly<Record<TradeField, string>> = {
+  id: 'trd_of_somebody_else',
+  reference: 'leg_of_somebody_else',
+  asset: 'ELSE',
+  amount: '1',
+  fiat: 'ELS',
+  fiat_amount: '1',
+};
 
-export function kindOf(request: BankRequest): 'create' | 'look' | 'other' {
+export function kindOf(request: BankRequest): EscrowCall {
   if (request.method === 'GET') return 'look';
-  return request.path.endsWith('/cancel') ? 'other' : 'create';
+  return request.path.endsWith('/cancel') ? 'cancel' : 'create';
+}
+
+export function jsonAnswer(status: number, body: object, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }
 
 export function makeCounter(parts: CounterParts): Counter {
@@ -68,13 +77,7 @@ export function makeCounter(parts: CounterParts): Counter {
 
   const show = (trade: Trade, bent: Bent): object => {
     if (bent.state !== null) note('unknown_state');
-    if (bent.foreign.length > 0) note('other_transfer');
-    const foreign = Object.fromEntries(
-      bent.foreign.map((field) => [
-        field,
-        field === 'asset' ? 'ELSE' : field === 'reference' ? 'leg_of_somebody_else' : '1',
-      ]),
-    );
+    if (bent.foreign.length > 0) note('other_trade');
     return {
       id: trade.id,
       reference: trade.reference,
@@ -83,77 +86,104 @@ export function makeCounter(parts: CounterParts): Counter {
       fiat: trade.fiat,
       fiat_amount: trade.fiatAmount,
       price: trade.price,
-      state: bent.state ?? VOCABULARY[parts.vocabulary][trade.stage],
+      state: bent.state ?? parts.wordOf(trade),
       paid_marked_at: trade.paidMarkedAt?.toISOString() ?? null,
       payment: { bank_code: '088', account_number: `110-${trade.id.slice(-6)}`, holder_name: 'Liquidity Co' },
       released_amount: trade.releasedAmount,
       created_at: trade.openedAt.toISOString(),
       updated_at: trade.updatedAt.toISOString(),
       pay_by: trade.payBy,
-      ...foreign,
+      ...Object.fromEntries(bent.foreign.map((field) => [field, STRANGERS[field]])),
     };
   };
-  const answer = (status: number, body: object, headers: Readonly<Record<string, string>> = {}): Answer => ({
-    status,
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
+
+  /** As the replica knows it that answers this look. */
+  const seen = (trade: Trade, { staleMs }: Bent): Trade | null => {
+    if (staleMs === 0) return trade;
+    const old = asOf(trade, new Date(now().getTime() - staleMs));
+    if (old?.steps.length !== trade.steps.length) note('stale');
+    return old;
+  };
 
   const look = (request: BankRequest, bent: Bent): Answer => {
-    const [, id] = /^\/v1\/trades\/([^/]+)$/.exec(request.path) ?? [];
+    const id = TRADE_PATH.exec(request.path)?.[1];
     if (id !== undefined) {
       const trade = book.get(decodeURIComponent(id));
       if (trade !== null && bent.blind) note('blind');
-      return trade === null || bent.blind
-        ? answer(404, { code: 'not_found' })
-        : answer(200, { trade: show(trade, bent) });
+      const shown = trade === null || bent.blind ? null : seen(trade, bent);
+      return shown === null ? jsonAnswer(404, { code: 'not_found' }) : jsonAnswer(200, { trade: show(shown, bent) });
     }
-    if (request.path !== '/v1/trades') return answer(404, { error: 'no such path' });
+    if (request.path !== '/v1/trades') return jsonAnswer(404, { error: 'no such path' });
     const all = book.of(request.query.get('reference') ?? '');
-    const seen = all.filter((trade) => trade.visibleAt <= now());
+    const listed = all.filter((trade) => trade.visibleAt <= now());
     if (bent.blind && all.length > 0) note('blind');
-    else if (seen.length < all.length) note('lag');
-    return answer(200, { trades: bent.blind ? [] : seen.map((trade) => show(trade, bent)), has_more: false });
+    else if (listed.length < all.length) note('lag');
+    const shown = bent.blind ? [] : listed.flatMap((trade) => seen(trade, bent) ?? []);
+    return jsonAnswer(200, { trades: shown.map((trade) => show(trade, bent)), has_more: false });
+  };
+
+  /** Does it, and says so or what the script says instead; what the key answers from now on is in the entry. */
+  const carryOut = (bent: Bent, entry: Entry, act: () => Done): Answer => {
+    const { instead } = bent;
+    if (instead !== null) note(instead.name);
+    if (instead !== null && !instead.effect) {
+      const said = instead.answer(null);
+      if (instead.stored) entry.answer = said;
+      return said;
+    }
+    const { trade, status } = act();
+    entry.tradeId = trade.id;
+    parts.changed(trade);
+    const said = instead?.answer(trade) ?? jsonAnswer(status, { trade: show(trade, bent) });
+    // What a disguise showed once is not what the key keeps: a replay shows the trade as it is then.
+    entry.answer = instead?.stored === true ? said : jsonAnswer(status, {});
+    return said;
+  };
+
+  const refuse = ({ reason, stored, name }: NonNullable<Bent['refuse']>, entry: Entry): Answer => {
+    if (name !== undefined) note(name);
+    const said = refusal(reason);
+    if (stored) entry.answer = said;
+    return said;
   };
 
   const open = (request: BankRequest, bent: Bent, entry: Entry): Answer => {
     const asked = readOrder(request.body);
-    const refused = asked === null ? 'bad_request' : bent.refuse;
-    if (refused !== null) {
-      if (bent.refuse !== null) note('refuse');
-      entry.answer = answer(422, { code: refused, message: `refused: ${refused}` });
-      return entry.answer;
-    }
-    const trade = book.open(
-      { ...(asked as NonNullable<typeof asked>), key: request.headers['idempotency-key'] ?? null },
-      bent.lagMs,
-    );
-    entry.tradeId = trade.id;
-    parts.opened(trade);
-    if (bent.lie === null) {
-      entry.answer = answer(201, { trade: show(trade, { ...bent, state: null, foreign: [] }) });
-      return answer(201, { trade: show(trade, bent) });
-    }
-    note('lie');
-    entry.answer = answer(422, { code: bent.lie });
-    return entry.answer;
+    if (asked === null) return refuse({ reason: 'bad_request', stored: true }, entry);
+    if (bent.refuse !== null) return refuse(bent.refuse, entry);
+    const key = request.headers['idempotency-key'] ?? null;
+    return carryOut(bent, entry, () => ({ trade: book.open({ ...asked, key }, bent.lagMs), status: 201 }));
   };
 
   const cancel = (request: BankRequest, bent: Bent, entry: Entry): Answer => {
-    const [, id = ''] = /^\/v1\/trades\/([^/]+)\/cancel$/.exec(request.path) ?? [];
-    const trade = book.get(decodeURIComponent(id));
-    if (trade === null) return answer(404, { code: 'not_found' });
-    if (trade.stage !== 'created' && trade.stage !== 'escrowed') {
-      // It may be asked again: nothing is kept under the key.
-      return answer(409, {
-        code: isOver(trade) && trade.stage === 'cancelled' ? 'cancelled' : 'not_cancellable',
-        trade: show(trade, bent),
-      });
-    }
-    entry.tradeId = trade.id;
-    const done = book.move(trade.id, 'cancelled', 'caller');
-    entry.answer = answer(200, { trade: show(done, bent) });
-    return entry.answer;
+    const trade = book.get(decodeURIComponent(CANCEL_PATH.exec(request.path)?.[1] ?? ''));
+    if (trade === null) return jsonAnswer(404, { code: 'not_found' });
+    // It may be asked again: nothing is kept under the key.
+    if (!CANCELLABLE.has(trade.stage)) return jsonAnswer(409, { code: 'not_cancellable', trade: show(trade, bent) });
+    const key = request.headers['idempotency-key'] ?? null;
+    return carryOut(bent, entry, () => ({
+      trade: book.move(trade.id, { stage: 'cancelled', by: 'caller', key }),
+      status: 200,
+    }));
+  };
+
+  /** What is kept under this key and still counts. */
+  const keptUnder = (key: string, bent: Bent): Entry | undefined => {
+    const entry = keys.get(key);
+    if (entry === undefined || entry.answer === null) return entry;
+    const isOld = now().getTime() - entry.at >= parts.keyRetentionMs;
+    if (!isOld && !bent.forgetKey) return entry;
+    note(isOld ? 'key_expired' : 'forget_key');
+    return undefined;
+  };
+
+  const replay = (entry: Entry, kept: Answer, bent: Bent): Answer => {
+    note('replayed');
+    const trade = entry.tradeId === null ? null : book.get(entry.tradeId);
+    // A refusal stays what it was; a trade is shown as it is now.
+    return kept.status >= 400 || trade === null
+      ? { ...kept, headers: { ...kept.headers, ...REPLAYED } }
+      : jsonAnswer(kept.status, { trade: show(trade, bent) }, REPLAYED);
   };
 
   return {
@@ -161,44 +191,36 @@ export function makeCounter(parts: CounterParts): Counter {
       const secret = /^Bearer (.+)$/.exec(request.headers['authorization'] ?? '')?.[1] ?? '';
       if (!parts.secretIsGood(secret)) {
         if (secret !== '') note('stale_credential');
-        return answer(401, { code: 'unauthenticated' });
+        return jsonAnswer(401, { code: 'unauthenticated' });
       }
       const kind = kindOf(request);
       if (kind === 'look') return look(request, bent);
+      const isKnown = kind === 'create' ? request.path === '/v1/trades' : CANCEL_PATH.test(request.path);
+      if (request.method !== 'POST' || !isKnown) return jsonAnswer(404, { error: 'no such path' });
       const key = request.headers['idempotency-key'];
-      if (key === undefined || key === '') return answer(400, { code: 'key_missing' });
+      if (key === undefined || key === '') return jsonAnswer(400, { code: 'key_missing' });
       const fingerprint = `${request.path}\n${request.body.toString('utf8')}`;
-      let entry = keys.get(key);
-      if (entry !== undefined && entry.answer !== null && now().getTime() - entry.at >= parts.keyRetentionMs) {
-        note('key_expired');
-        entry = undefined;
+      const kept = keptUnder(key, bent);
+      if (kept !== undefined) {
+        if (kept.fingerprint !== fingerprint)
+          return jsonAnswer(409, { code: 'idempotency_mismatch', trade_id: kept.tradeId });
+        return kept.answer === null ? jsonAnswer(409, { code: 'in_progress' }) : replay(kept, kept.answer, bent);
       }
-      if (entry !== undefined && entry.answer !== null && bent.forgetKey) {
-        note('forget_key');
-        entry = undefined;
-      }
-      if (entry === undefined) {
-        const taken: Entry = { fingerprint, at: now().getTime(), answer: null, tradeId: null };
-        keys.set(key, taken);
-        return {
-          finish() {
-            const done = kind === 'create' ? open(request, bent, taken) : cancel(request, bent, taken);
-            if (taken.answer === null && keys.get(key) === taken) keys.delete(key);
-            return done;
-          },
-        };
-      }
-      if (entry.fingerprint !== fingerprint)
-        return answer(409, { code: 'idempotency_mismatch', trade_id: entry.tradeId });
-      if (entry.answer === null) return answer(409, { code: 'in_progress' });
-      note('replayed');
-      const trade = entry.tradeId === null ? null : book.get(entry.tradeId);
-      // A refusal stays what it was; a trade is shown as it is now.
-      return entry.answer.status >= 400 || trade === null
-        ? { ...entry.answer, headers: { ...entry.answer.headers, ...REPLAYED } }
-        : answer(entry.answer.status, { trade: show(trade, bent) }, REPLAYED);
+      const taken: Entry = { fingerprint, at: now().getTime(), answer: null, tradeId: null };
+      keys.set(key, taken);
+      return {
+        finish() {
+          const done = kind === 'create' ? open(request, bent, taken) : cancel(request, bent, taken);
+          if (taken.answer === null && keys.get(key) === taken) keys.delete(key);
+          return done;
+        },
+      };
     },
   };
+}
+
+export function refusal(reason: Refusal | 'code_of_tomorrow'): Answer {
+  return jsonAnswer(422, { code: reason, message: `refused: ${reason}` });
 }
 
 function readOrder(body: Buffer): Omit<Parameters<EscrowBook['open']>[0], 'key'> | null {
@@ -222,5 +244,7 @@ function readOrder(body: Buffer): Omit<Parameters<EscrowBook['open']>[0], 'key'>
     payBy: text('pay_by'),
   };
   const isWhole = Object.values(order).every((one) => one !== '') && text('side') === 'buy';
-  return isWhole && [order.amount, order.fiatAmount, order.price].every((one) => AMOUNT.test(one)) ? order : null;
+  return isWhole && [order.amount, order.fiatAmount, order.price].every((one) => (unitsOf(one) ?? 0n) > 0n)
+    ? order
+    : null;
 }

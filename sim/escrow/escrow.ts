@@ -3,29 +3,29 @@
  * providers have.
  *
  * Promises: without a script it does what the contract says. Whatever happens on the wire, the book holds what really was opened and
- * released, and `counts` what really went wrong. Retention, lag, late delivery and what buyers do run on its own steerable clock.
+ * released, and `counts` what really went wrong. Retention, lag, late delivery and what buyers do run on its own steerable clock;
+ * latency is real time.
  * Never does: decide at random without a seed, or look at how Payonce reads a provider.
  */
-import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BankClock, makeBankClock } from '../bank/clock.ts';
-import {
-  type BankFault,
-  type BankFaultRule,
-  type CallKind,
-  type FaultCounts,
-  makeFaultPlan,
-  nameOf,
-} from '../bank/faults.ts';
 import { makeIds } from '../bank/ids.ts';
-import type { Answer, BankRequest } from '../bank/profile.ts';
-import { breakOff, closeServer, gatewayPage, readBody, respond, respondGarbled, toRequest } from '../bank/respond.ts';
-import { type EscrowBook, isOver, makeBook, type Trade } from './book.ts';
-import { type Bent, kindOf, makeCounter, type Refusal } from './counter.ts';
-import type { Stage, Vocabulary } from './vocabulary.ts';
+import { breakOff, closeServer, readBody, toRequest } from '../bank/respond.ts';
+import { type EscrowBook, isOver, makeBook, type Move, type Trade } from './book.ts';
+import { makeCounter } from './counter.ts';
+import { makeEscrowDoor } from './door.ts';
+import {
+  type EscrowCall,
+  type EscrowFaultCounts,
+  type EscrowFaultRule,
+  makeEscrowPlan,
+  type Refusal,
+} from './faults.ts';
+import { type Stage, type Vocabulary, VOCABULARY } from './vocabulary.ts';
+import { makeWebhooks, type Webhooks, type WebhookTarget } from './webhooks.ts';
 
 /** Buyers and the provider by themselves, for demonstrations and loads. Shares are of trades, by their ordinal: every n-th. */
 export type Auto = {
@@ -33,20 +33,27 @@ export type Auto = {
   readonly releaseAfterMs: number;
   /** Absent: none. */
   readonly everyDisputed?: number;
+  /** Never paid. Absent: none. */
   readonly everyExpired?: number;
 };
 
+/** Of answers, in real time: of all, or by the kind of call; a kind that is left out stays as it is. */
+export type Latency = number | Readonly<Partial<Record<EscrowCall, number>>>;
+
 export type EscrowOptions = {
   readonly vocabulary?: Vocabulary;
+  /** Absent: 0. Rules with a chance draw from it, ids come from it. */
   readonly seed?: number | string;
+  /** Absent: it starts with real time and runs with it. `ticking: false` stands still between steps. */
   readonly clock?: { readonly start?: Date | string; readonly ticking?: boolean };
-  readonly faults?: readonly BankFaultRule[];
-  /** Of each answer, in real time; may be changed at any time. Absent: 0. */
-  readonly latencyMs?: number;
+  readonly faults?: readonly EscrowFaultRule[];
+  /** May be changed at any time. Absent: 0. */
+  readonly latencyMs?: Latency;
+  /** Absent: two days. */
   readonly keyRetentionMs?: number;
   readonly auto?: Auto;
-  /** Where each change of a trade is told, signed by the rules of Standard Webhooks. */
-  readonly webhook?: { readonly url: string; readonly secret: string };
+  /** Where each change of a trade is told; `webhooks.sendTo` sets it later. */
+  readonly webhook?: WebhookTarget;
   readonly port?: number;
 };
 
@@ -55,102 +62,111 @@ export type Escrow = {
   readonly port: number;
   readonly secret: string;
   readonly book: EscrowBook;
-  readonly counts: FaultCounts;
-  readonly calls: Readonly<Record<CallKind, number>>;
+  readonly counts: EscrowFaultCounts;
+  /** Requests seen, by kind. */
+  readonly calls: Readonly<Record<EscrowCall, number>>;
   readonly clock: BankClock;
+  readonly webhooks: Webhooks;
   /** Adds a rule; the returned function withdraws it. */
-  script(rule: BankFaultRule): () => void;
+  script(rule: EscrowFaultRule): () => void;
+  /** Withdraws all rules and refusals and wakes it up; counters, latency and the book stay. */
   heal(): void;
-  /** Of every answer from now on, 0 to 30,000 and more. */
-  latency(ms: number): void;
+  /** From now on, 0 to 30,000; what is under way keeps what it began with. */
+  latency(ms: Latency): void;
   /** New trades are refused so from now on; `null`: they are opened. */
   refuse(reason: Refusal | null): void;
-  /** What the buyer or the provider does with a trade. */
+  /** What the buyer or the provider does with a trade. Throws where there is no such trade. */
   readonly trades: {
     readonly markPaid: (id: string) => void;
-    /** The whole, or so much of it (decimal text). */
+    /** All that is left, or so much (decimal text). Later releases add to it; throws where nothing is left. */
     readonly release: (id: string, amount?: string) => void;
     readonly cancel: (id: string) => void;
     readonly expire: (id: string) => void;
     readonly dispute: (id: string) => void;
     readonly refund: (id: string) => void;
+    /** Frozen by the provider, until something else becomes of it. */
     readonly hold: (id: string) => void;
+    /** Any other step of the provider's. */
+    readonly move: (id: string, stage: Stage) => void;
+    /** Shown in this word until its next step, whatever its stage: one of the provider's other words, or one unheard of. */
+    readonly say: (id: string, state: string) => void;
   };
   /** The old secret is refused from now on. Returns the new one. */
   rotate(): string;
   /** Requests are taken in, nothing is executed, as under SIGSTOP; `resume` executes them all. */
   pause(): void;
   resume(): void;
+  /** Connections are refused, as with a server that is not running. `up` listens on the same port again. */
   down(): Promise<void>;
   up(): Promise<void>;
   stop(): Promise<void>;
 };
 
 const KEYS_KEPT_MS = 2 * 86_400_000;
+/** Slower than any caller waits. */
+const LATENCY_MS_MAX = 30_000;
 
 export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> {
   const seed = String(options.seed ?? 0);
-  const plan = makeFaultPlan(seed, options.faults ?? []);
+  const plan = makeEscrowPlan(seed, options.faults ?? []);
   const clock = makeBankClock(new Date(options.clock?.start ?? Date.now()), options.clock?.ticking ?? true);
   const id = makeIds(`escrow\n${seed}`);
+  const messageId = makeIds(`escrow webhooks\n${seed}`);
   const book = makeBook(clock.now, () => id('trd_'));
+  const webhooks = makeWebhooks(clock, () => messageId('msg_'));
+  webhooks.sendTo(options.webhook ?? null);
+  const words = VOCABULARY[options.vocabulary ?? 'standard'];
+  const said = new Map<string, { readonly state: string; readonly steps: number }>();
   let secret = id('lp_', 32);
-  let latencyMs = options.latencyMs ?? 0;
+  let latencyMs: Readonly<Record<EscrowCall, number>> = { create: 0, look: 0, cancel: 0 };
   let refusing: Refusal | null = null;
 
-  const tell = (trade: Trade): void => {
-    if (options.webhook === undefined) return;
-    const body = JSON.stringify({ type: 'trade.updated', trade_id: trade.id, reference: trade.reference });
-    send(options.webhook, id('msg_'), clock.now(), body).catch(() => undefined);
+  const latency = (ms: Latency): void => {
+    const wanted = typeof ms === 'number' ? { create: ms, look: ms, cancel: ms } : ms;
+    for (const one of Object.values(wanted))
+      if (!(one >= 0 && one <= LATENCY_MS_MAX))
+        throw new RangeError(`a latency of ${one} ms: choose one of 0 to ${LATENCY_MS_MAX}`);
+    latencyMs = { ...latencyMs, ...wanted };
   };
-  const move = (tradeId: string, stage: Stage, by: 'buyer' | 'provider', amount?: string): void =>
-    tell(book.move(tradeId, stage, by, amount));
-  const playOut = (trade: Trade): void => {
-    const { auto } = options;
-    if (auto === undefined) return;
-    const ordinal = book.trades().length;
+  latency(options.latencyMs ?? 0);
+
+  const move = (tradeId: string, step: Move): void => webhooks.tell(book.move(tradeId, step));
+  const playOut = (trade: Trade, { payAfterMs, releaseAfterMs, everyDisputed, everyExpired }: Auto): void => {
+    const ordinal = book.count();
     const isOf = (every: number | undefined): boolean => every !== undefined && ordinal % every === 0;
-    const step = (ms: number, act: () => void): void =>
+    const step = (ms: number, stage: Stage, by: 'buyer' | 'provider'): void =>
       clock.after(ms, () => {
         const now = book.get(trade.id);
-        if (now !== null && !isOver(now)) act();
+        // Somebody else decided meanwhile.
+        if (now !== null && !isOver(now)) move(trade.id, { stage, by });
       });
-    if (isOf(auto.everyExpired)) return step(auto.payAfterMs, () => move(trade.id, 'expired', 'provider'));
-    step(auto.payAfterMs, () => move(trade.id, 'buyer_marked_paid', 'buyer'));
-    step(auto.payAfterMs + auto.releaseAfterMs, () =>
-      move(trade.id, isOf(auto.everyDisputed) ? 'disputed' : 'released', 'provider'),
-    );
+    if (isOf(everyExpired)) return step(payAfterMs, 'expired', 'provider');
+    step(payAfterMs, 'buyer_marked_paid', 'buyer');
+    step(payAfterMs + releaseAfterMs, isOf(everyDisputed) ? 'disputed' : 'released', 'provider');
   };
   const counter = makeCounter({
     book,
-    vocabulary: options.vocabulary ?? 'standard',
+    wordOf(trade) {
+      const own = said.get(trade.id);
+      return own?.steps === trade.steps.length ? own.state : words[trade.stage];
+    },
     now: clock.now,
     secretIsGood: (given) => given === secret,
     keyRetentionMs: options.keyRetentionMs ?? KEYS_KEPT_MS,
     note: plan.note,
-    opened(trade) {
-      tell(trade);
-      playOut(trade);
+    changed(trade) {
+      webhooks.tell(trade);
+      if (trade.stage === 'created' && options.auto !== undefined) playOut(trade, options.auto);
     },
   });
-
-  const execute = async (request: BankRequest, faults: readonly BankFault[]): Promise<Answer> => {
-    const begun = counter.begin(request, bentBy(faults, refusing));
-    if (!('finish' in begun)) return begun;
-    const slow = pick(faults, 'slow');
-    if (slow === null || slow.what === 'answer') return begun.finish();
-    plan.note('slow');
-    return new Promise((resolve) => clock.after(slow.ms, () => resolve(begun.finish())));
-  };
-  const executeLater = (ms: number, name: 'deliver_later' | 'deliver_twice', request: BankRequest): void =>
-    clock.after(ms, () => {
-      plan.note(name);
-      execute(request, []).catch((error: unknown) =>
-        setImmediate(() => {
-          throw error;
-        }),
-      );
-    });
+  const door = makeEscrowDoor({
+    plan,
+    counter,
+    book,
+    clock,
+    latencyMsOf: (call) => latencyMs[call],
+    refusing: () => refusing,
+  });
 
   let awake: PromiseWithResolvers<void> | null = null;
   const wake = (): void => {
@@ -160,56 +176,11 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = toRequest(incoming, await readBody(incoming));
     if (awake !== null) await awake.promise;
-    const { faults } = plan.next(kindOf(request), request);
-    const lost = pick(faults, 'lose_request');
-    if (lost !== null) {
-      plan.note('lose_request');
-      return breakOff(response, lost.how ?? 'reset');
-    }
-    const http = pick(faults, 'http');
-    if (http !== null && http.effect !== true) {
-      plan.note(nameOf(http));
-      return respond(response, bare(http));
-    }
-    const late = pick(faults, 'deliver_later');
-    if (late !== null) {
-      executeLater(late.ms, 'deliver_later', request);
-      return late.how === 504
-        ? respond(response, gatewayPage(504, undefined))
-        : breakOff(response, late.how ?? 'reset');
-    }
-    const conflict = pick(faults, 'conflict');
-    if (conflict !== null && kindOf(request) === 'create') {
-      plan.note(nameOf(conflict));
-      return respond(response, inProgress());
-    }
-    const isGone = response.destroyed;
-    const opened = book.trades().length;
-    const answer = await execute(request, faults);
-    if (isGone && book.trades().length > opened) plan.note('executed_for_nobody');
-    const twice = pick(faults, 'deliver_twice');
-    if (twice !== null) executeLater(twice.ms ?? 0, 'deliver_twice', request);
-    if (latencyMs > 0) await sleep(latencyMs, undefined, { ref: false });
-    await leave(response, http === null ? answer : bare(http), faults);
-  };
-  const leave = async (response: ServerResponse, answer: Answer, faults: readonly BankFault[]): Promise<void> => {
-    const lost = pick(faults, 'lose_answer');
-    if (lost !== null) {
-      plan.note('lose_answer');
-      return breakOff(response, lost.how ?? 'reset');
-    }
-    const slow = pick(faults, 'slow');
-    if (slow?.what === 'answer') {
-      plan.note('slow');
-      await sleep(slow.ms, undefined, { ref: false });
-    }
-    const garbled = pick(faults, 'garble');
-    if (garbled === null) return respond(response, answer);
-    plan.note(nameOf(garbled));
-    return respondGarbled(response, answer, garbled);
+    await door.serve(request, response);
   };
   const listen = async (port: number): Promise<Server> => {
     const server = createServer((incoming, response) => {
+      // A caller that leaves in the middle of its own request is no error of the provider's.
       serve(incoming, response).catch(() => breakOff(response, 'fin'));
     });
     server.listen(port, '127.0.0.1');
@@ -218,6 +189,10 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
   };
   let server = await listen(options.port ?? 0);
   const { port } = server.address() as AddressInfo;
+  const provider =
+    (stage: Stage) =>
+    (tradeId: string): void =>
+      move(tradeId, { stage, by: 'provider' });
 
   return {
     url: `http://127.0.0.1:${port}`,
@@ -229,26 +204,33 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
     counts: plan.counts,
     calls: plan.calls,
     clock,
+    webhooks,
     script: plan.add,
     heal() {
       plan.clear();
       refusing = null;
       wake();
     },
-    latency(ms) {
-      latencyMs = ms;
-    },
+    latency,
     refuse(reason) {
       refusing = reason;
     },
     trades: {
-      markPaid: (tradeId) => move(tradeId, 'buyer_marked_paid', 'buyer'),
-      release: (tradeId, amount) => move(tradeId, 'released', 'provider', amount),
-      cancel: (tradeId) => move(tradeId, 'cancelled', 'provider'),
-      expire: (tradeId) => move(tradeId, 'expired', 'provider'),
-      dispute: (tradeId) => move(tradeId, 'disputed', 'provider'),
-      refund: (tradeId) => move(tradeId, 'refunded', 'provider'),
-      hold: (tradeId) => move(tradeId, 'on_hold', 'provider'),
+      markPaid: (tradeId) => move(tradeId, { stage: 'buyer_marked_paid', by: 'buyer' }),
+      release: (tradeId, amount) =>
+        move(tradeId, { stage: 'released', by: 'provider', ...(amount === undefined ? {} : { amount }) }),
+      cancel: provider('cancelled'),
+      expire: provider('expired'),
+      dispute: provider('disputed'),
+      refund: provider('refunded'),
+      hold: provider('on_hold'),
+      move: (tradeId, stage) => provider(stage)(tradeId),
+      say(tradeId, state) {
+        const trade = book.get(tradeId);
+        if (trade === null) throw new RangeError(`there is no trade ${tradeId}`);
+        said.set(tradeId, { state, steps: trade.steps.length });
+        webhooks.tell(trade);
+      },
     },
     rotate() {
       secret = id('lp_', 32);
@@ -265,74 +247,10 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
     async stop() {
       wake();
       await closeServer(server);
+      // What was taken in while it slept is executed before the clock stands.
       await sleep(0);
       clock.stop();
+      await webhooks.stop();
     },
   };
-}
-
-function bentBy(faults: readonly BankFault[], refusing: Refusal | null): Bent {
-  const lie = pick(faults, 'lie');
-  const refused = pick(faults, 'refuse');
-  const unknown = pick(faults, 'unknown_state');
-  const other = pick(faults, 'other_transfer');
-  return {
-    lagMs: pick(faults, 'lag')?.ms ?? 0,
-    forgetKey: pick(faults, 'forget_key') !== null,
-    blind: pick(faults, 'blind') !== null,
-    refuse: refused === null ? refusing : 'no_liquidity',
-    lie: lie === null ? null : 'no_liquidity',
-    state: unknown === null ? null : (unknown.state ?? 'NEW_STATE_9'),
-    foreign:
-      other === null
-        ? []
-        : other.fields.flatMap((field) =>
-            field === 'reference' || field === 'amount' ? [field] : field === 'currency' ? ['asset' as const] : [],
-          ),
-  };
-}
-
-function pick<Kind extends BankFault['kind']>(
-  faults: readonly BankFault[],
-  kind: Kind,
-): Extract<BankFault, { kind: Kind }> | null {
-  const found = faults.find((fault) => fault.kind === kind);
-  return found === undefined ? null : (found as Extract<BankFault, { kind: Kind }>);
-}
-
-function bare(fault: Extract<BankFault, { kind: 'http' }>): Answer {
-  if (fault.html === true) return gatewayPage(fault.status, fault.retryAfterS);
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (fault.retryAfterS !== undefined) headers['retry-after'] = String(fault.retryAfterS);
-  return { status: fault.status, headers, body: JSON.stringify({ error: `status ${fault.status}` }) };
-}
-
-function inProgress(): Answer {
-  return {
-    status: 409,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ code: 'in_progress' }),
-  };
-}
-
-/** Standard Webhooks: base64 HMAC-SHA-256 over id, seconds and body, under the decoded secret. */
-async function send(
-  to: { readonly url: string; readonly secret: string },
-  id: string,
-  at: Date,
-  body: string,
-): Promise<void> {
-  const seconds = String(Math.floor(at.getTime() / 1_000));
-  const key = Buffer.from(to.secret.replace(/^whsec_/, ''), 'base64');
-  const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64');
-  await fetch(to.url, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': seconds,
-      'webhook-signature': `v1,${signature}`,
-    },
-    body,
-  });
 }

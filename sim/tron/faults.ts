@@ -1,13 +1,14 @@
 /*
- * The faults of a TRON node and of its chain, as data, and the one place that decides which call they hit.
+ * The faults of a TRON node and of its chain, as data. Which call one hits is `../fault-plan.ts`.
  *
- * Promises: a rule hits by the kind of call, the node and the ordinal, or by a chance drawn from (seed, rule, kind, ordinal):
- * the same seed hits the same calls whatever ran in between. `counts` rises only when a fault really changed what happened.
+ * Promises: `counts` rises only when a fault really changed what happened.
  */
-import { createHash } from 'node:crypto';
 import type { BankFault, Break } from '../bank/faults.ts';
+import { type FaultRule, makeRulePlan, type RulePlan } from '../fault-plan.ts';
 import type { ResponseCode } from './node.ts';
 import type { VmResult } from './programs.ts';
+
+export type { FaultRule } from '../fault-plan.ts';
 
 /** `head`: reads of /wallet; `solid`: of /walletsolidity; `build`: what makes or tries a transaction; `events`: /v1. */
 export type CallKind = 'broadcast' | 'head' | 'solid' | 'build' | 'events';
@@ -62,34 +63,10 @@ export type TronFault =
 
 export type TronRequest = { readonly node: string; readonly path: string; readonly body: string };
 
-/** Of any simulator here: kinds of call, faults, and what a rule may look at. */
-export type FaultRule<Kind extends string, Fault, Request> = {
-  /** Absent: every kind of call. */
-  readonly on?: Kind;
-  readonly node?: string;
-  /** Which calls of that kind, from 1; of that node where one is named. Absent: all. */
-  readonly calls?: readonly number[];
-  /** Of those, how likely: 0 to 1. Absent: always. */
-  readonly chance?: number;
-  /** After so many hits the rule is spent. */
-  readonly hitsMax?: number;
-  readonly when?: (request: Request) => boolean;
-  readonly fault: Fault;
-};
-
 export type TronFaultRule = FaultRule<CallKind, TronFault, TronRequest>;
 
 export type FaultName = TronFault['kind'] | `garble_${string}` | `http_${number}` | 'executed_for_nobody';
 export type FaultCounts = Readonly<Partial<Record<FaultName, number>>>;
-
-export type RulePlan<Kind extends string, Fault, Request, Name extends string> = {
-  readonly next: (kind: Kind, request: Request) => Fault[];
-  readonly add: (rule: FaultRule<Kind, Fault, Request>) => () => void;
-  readonly note: (name: Name) => void;
-  readonly clear: () => void;
-  readonly counts: Readonly<Partial<Record<Name, number>>>;
-  readonly calls: Readonly<Partial<Record<Kind, number>>>;
-};
 
 export type FaultPlan = RulePlan<CallKind, TronFault, TronRequest, FaultName>;
 
@@ -112,57 +89,5 @@ export function makeFaultPlan<
   Request extends { readonly node: string },
   Name extends string,
 >(seed: string, initial: readonly FaultRule<Kind, Fault, Request>[]): RulePlan<Kind, Fault, Request, Name> {
-  const rules: { rule: FaultRule<Kind, Fault, Request>; number: number; hits: number }[] = [];
-  const calls: Partial<Record<Kind, number>> = {};
-  const ofNode = new Map<string, number>();
-  const counts: Partial<Record<Name, number>> = {};
-  let rulesEver = 0;
-
-  const add = (rule: FaultRule<Kind, Fault, Request>): (() => void) => {
-    const entry = { rule, number: ++rulesEver, hits: 0 };
-    rules.push(entry);
-    return () => {
-      const place = rules.indexOf(entry);
-      if (place >= 0) rules.splice(place, 1);
-    };
-  };
-  for (const rule of initial) add(rule);
-
-  return {
-    next(kind, request) {
-      const all = (calls[kind] ?? 0) + 1;
-      calls[kind] = all;
-      const nodeKey = `${request.node}\n${kind}`;
-      const own = (ofNode.get(nodeKey) ?? 0) + 1;
-      ofNode.set(nodeKey, own);
-      const hit = rules.filter(({ rule, number, hits }) => {
-        const ordinal = rule.node === undefined ? all : own;
-        return (
-          hits < (rule.hitsMax ?? Infinity) &&
-          (rule.on === undefined || rule.on === kind) &&
-          (rule.node === undefined || rule.node === request.node) &&
-          (rule.calls === undefined || rule.calls.includes(ordinal)) &&
-          (rule.when === undefined || rule.when(request)) &&
-          (rule.chance === undefined || draw(seed, number, kind, ordinal) < rule.chance)
-        );
-      });
-      for (const entry of hit) entry.hits += 1;
-      return hit.map(({ rule }) => rule.fault);
-    },
-    add,
-    note(name) {
-      counts[name] = (counts[name] ?? 0) + 1;
-    },
-    clear() {
-      rules.length = 0;
-    },
-    counts,
-    calls,
-  };
-}
-
-/** No generator with a state: an answer that comes earlier or later must not move the next draw. */
-function draw(seed: string, rule: number, kind: string, ordinal: number): number {
-  const digest = createHash('sha256').update(`${seed}\n${rule}\n${kind}\n${ordinal}`).digest();
-  return digest.readUInt32BE(0) / 2 ** 32;
+  return makeRulePlan<Kind, Fault, Request, Name>(seed, initial, {}, ({ node }) => node);
 }

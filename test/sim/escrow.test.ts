@@ -1,56 +1,10 @@
 /* The simulated liquidity provider over real sockets: its contract, its own book, and that its faults are what they say. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Escrow, type EscrowOptions, startEscrow } from '../../sim/escrow/escrow.ts';
 import { openEscrowDoor } from '../../sim/escrow/steering-door.ts';
 import { VOCABULARY } from '../../sim/escrow/vocabulary.ts';
-
-const ORDER = {
-  reference: 'leg_1',
-  side: 'buy',
-  asset: 'USDT',
-  amount: '12.5',
-  fiat: 'KRW',
-  fiat_amount: '16250',
-  price: '1300',
-  pay_by: '2026-12-01T00:00:00.000Z',
-};
-
-async function withEscrow(options: EscrowOptions, act: (escrow: Escrow) => Promise<void>): Promise<void> {
-  const escrow = await startEscrow(options);
-  try {
-    await act(escrow);
-  } finally {
-    await escrow.stop();
-  }
-}
-
-interface Told {
-  readonly status: number;
-  readonly replayed: boolean;
-  // oxlint-disable-next-line typescript/no-explicit-any -- tests read JSON of every shape
-  readonly body: any;
-}
-
-async function ask(escrow: Escrow, method: string, path: string, key?: string, body?: object): Promise<Told> {
-  const response = await fetch(`${escrow.url}${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${escrow.secret}`,
-      'content-type': 'application/json',
-      ...(key === undefined ? {} : { 'idempotency-key': key }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return {
-    status: response.status,
-    replayed: response.headers.get('idempotent-replayed') === 'true',
-    body: text.startsWith('{') ? JSON.parse(text) : text,
-  };
-}
-const open = (escrow: Escrow, key: string, fields: object = {}): Promise<Told> =>
-  ask(escrow, 'POST', '/v1/trades', key, { ...ORDER, ...fields });
+import { TRADE_PROFILES } from '../../src/rails/escrow/index.ts';
+import { ask, open, openMany, withEscrow } from './escrow-client.ts';
 
 test('one key opens one trade; the same body shows it as it is now, another body is refused and names it', () =>
   withEscrow({}, async (escrow) => {
@@ -168,22 +122,145 @@ test('buyers and the provider act by themselves where that is asked for; levers 
     },
   ));
 
-test('each provider has its own words for every stage', async () => {
+test('each provider has its own words for every stage, and those are words of the profile of its name', async () => {
   for (const [name, words] of Object.entries(VOCABULARY)) {
+    const states = TRADE_PROFILES.find((profile) => profile.name === name)?.states ?? {};
+    assert.deepEqual(
+      Object.values(words).filter((word) => !Object.hasOwn(states, word)),
+      [],
+      name,
+    );
+    assert.deepEqual([states[words.created], states[words.cancelled]], ['stands', 'ended'], name);
     await withEscrow({ vocabulary: name as keyof typeof VOCABULARY }, async (escrow) => {
       const { trade } = (await open(escrow, 'k1')).body;
       assert.equal(trade.state, words.created);
       escrow.trades.release(trade.id);
-      assert.equal((await open(escrow, 'k1')).body.trade.state, words.released);
+      const { state } = (await open(escrow, 'k1')).body.trade;
+      assert.deepEqual([state, states[state]], [words.released, 'released']);
     });
   }
 });
 
-test('it is fast enough for proofs: thousands of trades in seconds', () =>
-  withEscrow({}, async (escrow) => {
-    const lanes = Array.from({ length: 16 }, async (_, lane) => {
-      for (let n = 0; n < 125; n += 1) await open(escrow, `k-${lane}-${n}`, { reference: `leg_${lane}_${n}` });
-    });
-    await Promise.all(lanes);
-    assert.equal(escrow.book.trades().length, 2_000);
+test('the book keeps each step with who asked for it and under which key, and adds up what is released in parts', () =>
+  withEscrow({ clock: { ticking: false } }, async (escrow) => {
+    const { id } = (await open(escrow, 'k1')).body.trade;
+    escrow.trades.markPaid(id);
+    escrow.trades.release(id, '5');
+    escrow.trades.dispute(id);
+    escrow.trades.release(id, '2.25');
+    assert.equal(escrow.book.get(id)?.releasedAmount, '7.25');
+    escrow.trades.release(id);
+    assert.equal((await ask(escrow, 'GET', `/v1/trades/${id}`)).body.trade.released_amount, '12.5');
+    assert.throws(() => escrow.trades.release(id), /0 is left/);
+    assert.throws(() => escrow.trades.release(id, '-1'), /cannot be released/);
+    assert.throws(() => escrow.trades.release('trd_none'), /no trade/);
+    assert.deepEqual(
+      escrow.book.get(id)?.steps.map(({ stage, by, key, released }) => [stage, by, key, released]),
+      [
+        ['created', 'caller', 'k1', null],
+        ['buyer_marked_paid', 'buyer', null, null],
+        ['released', 'provider', null, '5'],
+        ['disputed', 'provider', null, null],
+        ['released', 'provider', null, '2.25'],
+        ['released', 'provider', null, '5.25'],
+      ],
+    );
+    const other = (await open(escrow, 'k2')).body.trade.id;
+    await ask(escrow, 'POST', `/v1/trades/${other}/cancel`, 'c2', {});
+    assert.deepEqual(escrow.book.get(other)?.steps.at(-1)?.key, 'c2');
+    // What the provider releases after all is its own doing, and stands in its book.
+    escrow.trades.release(other);
+    assert.equal(escrow.book.released().length, 2);
   }));
+
+test('it is as slow as it is told, by the kind of call, from one call to the next', () =>
+  withEscrow({ latencyMs: { look: 30_000 } }, async (escrow) => {
+    let isTold = false;
+    const slow = ask(escrow, 'GET', '/v1/trades/none').then(
+      () => (isTold = true),
+      () => 'broken by the stop',
+    );
+    while (escrow.calls.look === 0) await new Promise((resolve) => setImmediate(resolve));
+    // Others are not held up by it, nor is the next of its kind when that is told to be quick.
+    assert.equal((await open(escrow, 'k1')).status, 201);
+    escrow.latency({ look: 0 });
+    assert.equal((await ask(escrow, 'GET', '/v1/trades/none')).status, 404);
+    assert.equal(isTold, false);
+    escrow.latency({ create: 150 });
+    const began = performance.now();
+    await open(escrow, 'k2');
+    assert.ok(performance.now() - began >= 140);
+    assert.throws(() => escrow.latency(30_001), /0 to 30000/);
+    assert.throws(() => escrow.latency({ look: -1 }), /0 to 30000/);
+    await escrow.stop();
+    assert.equal(await slow, 'broken by the stop');
+  }));
+
+test('the levers reach all that the provider does: parts, words, refusals, freezing, latency, faults', () =>
+  withEscrow({ clock: { ticking: false } }, async (escrow) => {
+    const door = await openEscrowDoor(escrow);
+    const pull = async (what: string, body: object = {}): Promise<number> =>
+      (await fetch(`${door.url}/${what}`, { method: 'POST', body: JSON.stringify(body) })).status;
+    const see = async (what: string) => JSON.parse(await (await fetch(`${door.url}/${what}`)).text());
+    await open(escrow, 'k1');
+    await pull('pay', { reference: 'leg_1' });
+    await pull('release', { reference: 'leg_1', amount: '3' });
+    await pull('say', { reference: 'leg_1', state: 'cancelled_with_payment' });
+    assert.equal((await open(escrow, 'k1')).body.trade.state, 'cancelled_with_payment');
+    await pull('dispute', { reference: 'leg_1' });
+    assert.equal((await open(escrow, 'k1')).body.trade.state, 'disputed');
+
+    await pull('refuse', { code: 'no_liquidity' });
+    assert.equal((await open(escrow, 'k2')).body.code, 'no_liquidity');
+    await pull('refuse');
+    assert.equal(await pull('latency', { ms: 20, on: 'create' }), 200);
+    await pull('script', { on: 'create', hits_max: 1, fault: { kind: 'http', status: 503 } });
+    assert.deepEqual([(await open(escrow, 'k3')).status, (await open(escrow, 'k3')).status], [503, 201]);
+
+    await pull('freeze');
+    const waits = open(escrow, 'k4');
+    await see('trades');
+    assert.equal(escrow.book.count(), 2);
+    await pull('thaw');
+    assert.equal((await waits).status, 201);
+
+    assert.deepEqual(
+      [await pull('pay', { reference: 'leg_9' }), await pull('script', { fault: { kind: 'maintenance' } })],
+      [409, 409],
+    );
+    assert.deepEqual(
+      [
+        await pull('refuse', { code: 'no' }),
+        await pull('latency', { ms: 31_000 }),
+        await pull('latency', { ms: 0, on: 'x' }),
+      ],
+      [409, 409, 409],
+    );
+    const [trade] = (await see('trades')).trades;
+    assert.deepEqual(
+      [trade.reference, trade.key, trade.stage, trade.released_amount],
+      ['leg_1', 'k1', 'disputed', '3'],
+    );
+    assert.equal(trade.steps.length, 4);
+    const { counts, calls } = await see('counts');
+    assert.deepEqual([counts.http_503, calls.look], [1, 0]);
+    await door.stop();
+  }));
+
+test('ten thousand trades are opened, paid and released within a test', async () => {
+  const auto = { payAfterMs: 1_000, releaseAfterMs: 1_000, everyDisputed: 100, everyExpired: 50 };
+  await withEscrow({ clock: { ticking: false }, auto }, async (escrow) => {
+    const began = performance.now();
+    await openMany(escrow, 10_000);
+    const perSecond = 10_000_000 / (performance.now() - began);
+    escrow.clock.advance(2_000);
+    assert.equal(escrow.book.count(), 10_000);
+    assert.equal(new Set(escrow.book.trades().map(({ reference }) => reference)).size, 10_000);
+    const of = (stage: string): number => escrow.book.trades().filter((trade) => trade.stage === stage).length;
+    // Every hundredth would be disputed, but every fiftieth was never paid.
+    assert.deepEqual([of('expired'), of('disputed'), of('released')], [200, 0, 9_800]);
+    assert.equal(escrow.book.released().length, 9_800);
+    // Far below what it does alone, so that a busy machine does not fail it.
+    assert.ok(perSecond > 500, `${Math.round(perSecond)} trades a second`);
+  });
+});
