@@ -94,8 +94,8 @@ export async function sealEffects(tx: Tx, list: readonly NewSeal[], sendForMs: n
 const SETTLE = `update payonce.effects e
 set state = 'SETTLED', settled_by = u.evidence, ended_at = payonce.now(), last_unreadable = false, wanted = null, wait_reason = null,
     lease_until = null,
-    watch_at = case when u.watched then payonce.now() + interval '1 hour' end
-from unnest($1::bigint[], $2::bigint[], $3::bool[]) as u (id, evidence, watched)
+    watch_at = payonce.now() + make_interval(secs => u.again_after_ms / 1000)
+from unnest($1::bigint[], $2::bigint[], $3::float8[]) as u (id, evidence, again_after_ms)
 where e.id = u.id
   and e.state || '' = 'SEALED'
 returning e.id`;
@@ -106,15 +106,15 @@ export async function settleEffects(
   list: readonly {
     id: bigint;
     evidenceId: bigint;
-    /** Money may still come back: it is looked at for as long as the rail says. */
-    watched?: boolean;
+    /** It is looked at again after so long; absent: never. */
+    againAfterMs?: number | null;
   }[],
 ): Promise<Set<bigint>> {
   if (list.length === 0) return new Set();
   const { rows } = await tx.query<{ id: bigint }>(SETTLE, [
     list.map((one) => one.id),
     list.map((one) => one.evidenceId),
-    list.map((one) => one.watched === true),
+    list.map((one) => one.againAfterMs ?? null),
   ]);
   return new Set(rows.map((row) => row.id));
 }

@@ -1,7 +1,7 @@
 /**
  * Looks beside every lease: what the rail shows as moved is recorded at once, whatever the effect's state; a no is not.
  * By a monitor's or a provider's word (`confirm.ts`), and for the watch list: believed releases, which may have moved after
- * all, and settled effects of rails whose money may come back.
+ * all, and settled effects of rails whose money may come back. What a chain settled is another question: `vanished.ts`.
  */
 import type { Query } from '../db/pool.ts';
 import type { EngineDeps } from './deps.ts';
@@ -16,6 +16,7 @@ const DUE = `select q.id
 from payonce.effects q
 where q.rail = $1
   and q.watch_at <= (select payonce.now())
+  and (q.state = 'RELEASED' or not $2)
 order by q.watch_at, q.id
 limit 100`;
 
@@ -49,7 +50,9 @@ export async function watchNow(query: Query, ids: readonly bigint[]): Promise<vo
 
 /** Looks again at what ended and is watched, where it is due. Answers how many there were. */
 export async function watchReleasedOnce(deps: EngineDeps, rail: Rail): Promise<number> {
-  const ids = (await deps.pool.query<{ id: bigint }>(DUE, [rail.name])).rows.map((row) => row.id);
+  const ids = (await deps.pool.query<{ id: bigint }>(DUE, [rail.name, rail.sign !== undefined])).rows.map(
+    (row) => row.id,
+  );
   if (ids.length === 0) return 0;
   await lookAt(deps, rail, await loadEffects(deps.pool, ids));
   await deps.pool.query(WATCH_NEXT, [

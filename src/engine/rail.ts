@@ -300,6 +300,8 @@ export interface Observation {
   readonly operator: string;
   /** `true`: this source showed on one connection that it covers the time of the seal up to finality (a witness). */
   readonly witness: boolean;
+  /** Chains: the time of the final block up to which this source answers, ms. */
+  readonly finalMs?: number;
   /** The object at the rail that this is about: a transaction hash, a provider's id. */
   readonly objectId: string | null;
   /** For people: why it was read so. */

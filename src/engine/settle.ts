@@ -20,6 +20,7 @@ import type { EngineDeps } from './deps.ts';
 import { currentHold, type EndedEffect, type Flow, type Then } from './flow.ts';
 import { quarantineSigners } from './quarantine.ts';
 import type { LineTruth, Rail, RailCost } from './rail.ts';
+import { looksAgainAfterMs } from './second-look.ts';
 import { callToJson, type EffectRow } from './store.ts';
 import { wakeNeeding } from './supply.ts';
 
@@ -58,7 +59,7 @@ export async function settleBatch(
       settles.map((one) => ({
         id: one.effect.id,
         evidenceId: one.evidenceId,
-        watched: deps.rails.get(one.effect.rail)?.capabilities.returnsWithinMs !== undefined,
+        againAfterMs: looksAgainAfterMs(deps.rails.get(one.effect.rail)),
       })),
     )),
     ...(await releaseEffects(

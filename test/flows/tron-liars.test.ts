@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createDepositAddress } from '../../src/flows/deposits/index.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
+import { recheckSettledOnce } from '../../src/engine/vanished.ts';
 import { hexAddress } from '../../src/rails/tron/address.ts';
 import { canonicalAddress } from '../../src/rails/tron/index.ts';
 import { PARTNER, startTronApp, type TronApp, TRX } from '../support/tron-app.ts';
@@ -161,6 +162,81 @@ test('a node that is slow holds up nothing: what the quick ones show is recorded
   assert.ok(performance.now() - began < 2_000, 'a pass is over within the lease');
   first.delayMs = 0;
   assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
+  await one.end();
+});
+
+/** The second look at what was settled, as when its time has come. */
+async function lookAgain(one: TronApp): Promise<number> {
+  await one.rows(
+    "update payonce.effects set watch_at = payonce.now() where watch_at is not null and state = 'SETTLED'",
+  );
+  const rail = one.app.engine.rails.get(one.chain.rail.name);
+  assert.ok(rail);
+  return recheckSettledOnce(one.app.engine, rail);
+}
+
+const doubtsOf = (one: TronApp): Promise<{ summary: string }[]> =>
+  one.rows("select summary from payonce.cases where kind = 'broken_finality' and closed_at is null");
+
+test('a payment that one node alone calls paid is looked at again: where the others prove that it never went it is a case, and the rail stops (case F5, inv E1)', async () => {
+  for (const honestAfterwards of [true, false]) {
+    const { one, first } = await appWithLiars(`liar_paid_${honestAfterwards ? 'once' : 'on'}`);
+    one.tron.script({ on: 'broadcast', fault: { kind: 'never_include' } });
+    const to = await pay(one);
+    await one.pass();
+    one.mine(22);
+    const [sealed] = await one.rows<{ tx: string; logs: { topics: string[]; data: string }[] }>(
+      "select substr(identity, 6) as tx, expect->'logs' as logs from payonce.effects",
+    );
+    const block = one.tron.solid().number - 1;
+    first.lie = (path, request) => {
+      if (request.value !== sealed?.tx) return undefined;
+      if (path.endsWith('transactionbyid')) return { txID: sealed?.tx, ret: [{ contractRet: 'SUCCESS' }] };
+      const log = sealed?.logs.map(({ topics, data }) => ({
+        address: hexAddress(one.token).slice(2),
+        topics: topics.map((topic) => topic.slice(2)),
+        data: data.slice(2),
+      }));
+      return { id: sealed?.tx, blockNumber: block, receipt: { result: 'SUCCESS' }, log };
+    };
+    await one.pass();
+    assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 0]);
+    if (honestAfterwards) first.lie = null;
+    // Before the others can prove anything it stays as it is, and is looked at once more later.
+    assert.equal(await lookAgain(one), 0);
+    assert.deepEqual(await doubtsOf(one), []);
+    one.mine(120);
+    assert.equal(await lookAgain(one), 1, `honest afterwards: ${honestAfterwards}`);
+    const [told] = await doubtsOf(one);
+    assert.match(told?.summary ?? '', /two persons unwind it/);
+    if (!honestAfterwards) assert.match(told?.summary ?? '', /nodes contradict each other: .* final_success/);
+    const [rail] = await one.rows<{ why: string }>('select seals_stopped_reason as why from payonce.rails');
+    assert.match(rail?.why ?? '', /^finality was broken/);
+    // Its next looks neither close the case on the liar's word nor tell it anew.
+    await lookAgain(one);
+    assert.equal((await doubtsOf(one)).length, 1);
+    await one.end();
+  }
+});
+
+test('a payment that went is looked at again once and left alone; a node that lags or is silent makes no doubt of it', async () => {
+  const { one, second } = await appWithLiars('liar_again');
+  const to = await pay(one);
+  await one.pass();
+  one.mine(25);
+  await one.pass();
+  assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
+  const due = async (): Promise<boolean> =>
+    (await one.rows('select 1 from payonce.effects where watch_at is not null')).length > 0;
+  assert.ok(await due());
+  // Nothing of it, by a node that does not cover its time: this proves nothing, and the look is made once more later.
+  second.lie = (path, request) => (path.includes('gettransaction') && request.value !== undefined ? {} : undefined);
+  assert.equal(await lookAgain(one), 0);
+  assert.ok(await due());
+  second.lie = null;
+  assert.equal(await lookAgain(one), 0);
+  assert.equal(await due(), false);
+  assert.deepEqual(await doubtsOf(one), []);
   await one.end();
 });
 

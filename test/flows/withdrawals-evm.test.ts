@@ -419,3 +419,30 @@ test('settled and then taken back by the chain: a case, no new seals, and the sa
   assert.deepEqual(await paidTo(one, to), [1_000_000n]);
   await finish(one);
 });
+
+test('what was settled is looked at once more after a while: taken back without any other doubt, it is a case and goes out again (case F5, F7)', async () => {
+  const one = await makeEvmWorld();
+  const { id, to } = await pay(one);
+  await one.pass();
+  await one.anvil.mine(4);
+  await one.pass();
+  assert.equal(await statusOf(one, id), 'confirmed');
+  await one.anvil.rpc('anvil_reorg', [5, []]);
+  const [variant] = await variantsOf(one, id);
+  await one.anvil.rpc('anvil_dropTransaction', [variant?.hash ?? '']);
+  const due = "update payonce.effects set watch_at = payonce.now() where state = 'SETTLED'";
+  await one.pool.query(due);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 0, 'the nodes are not past its end yet');
+  await one.anvil.rpc('evm_increaseTime', [3_600]);
+  await one.anvil.mine(4);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 0, 'its time has not come');
+  await one.pool.query(due);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 1);
+  const open = 'select kind from payonce.cases where closed_at is null';
+  assert.deepEqual((await one.pool.query(open)).rows, [{ kind: 'broken_finality' }]);
+  await one.anvil.mine(4);
+  assert.equal(await recheckSettledOnce(one.engine, one.rail), 0);
+  assert.deepEqual((await one.pool.query(open)).rows, []);
+  assert.deepEqual(await paidTo(one, to), [1_000_000n]);
+  await finish(one);
+});

@@ -40,6 +40,7 @@ interface Scene {
   readonly expect: Expect;
   readonly coinAssetId: string;
   readonly finalNumber: bigint;
+  readonly finalMs: number;
   /** `null`: the node covers the seal up to finality; else why it is no witness. */
   readonly noWitness: string | null;
 }
@@ -67,6 +68,7 @@ function readLook(config: ReadConfig, answer: Answer, sealed: SealedEffect): Obs
     expect,
     coinAssetId: config.coinAssetId,
     finalNumber: finalHeader.number,
+    finalMs: Number(finalHeader.timestamp) * 1_000,
     noWitness: whyNoWitness(body, expect, finalHeader.number),
   };
   return judgeScene(scene);
@@ -131,6 +133,7 @@ function tells(scene: Scene, kind: ObservationKind, detail: string, rest: Partia
     ...base(scene.answer),
     kind,
     witness: scene.noWitness === null,
+    finalMs: scene.finalMs,
     detail: scene.noWitness === null ? detail : `${detail} (no witness: ${scene.noWitness})`,
     ...rest,
   };
