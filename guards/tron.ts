@@ -118,11 +118,20 @@ export const TRON: Guard[] = [
   {
     name: 'nodes that contradict each other: a no of finality beside an inclusion',
     file: 'src/engine/classify.ts',
-    find: "one.kind === 'INCLUDED' && one.operator !== dead.operator",
-    replace: "one.kind === 'FINAL_SUCCESS' && one.operator !== dead.operator",
+    find: "(one.kind === 'INCLUDED' || one.kind === 'MOVED_OTHERWISE') && one.source !== dead.source",
+    replace: "one.kind === 'FINAL_SUCCESS' && one.source !== dead.source",
     test: 'test/flows/tron-liars.test.ts',
     title: /what one node says was reverted and another shows in a block is not released/,
     expect: /RELEASED/,
+  },
+  {
+    name: 'a second look at what one operator alone calls paid',
+    file: 'src/engine/second-look.ts',
+    find: 'if (denied.size > 0 && denied.size >= paid.size) {',
+    replace: 'if (denied.size > 0 && paid.size === 0) {',
+    test: 'test/flows/tron-liars.test.ts',
+    title: /a payment that one node alone calls paid is looked at again/,
+    expect: /honest afterwards: false/,
   },
   {
     name: 'no single node frames a payment',

@@ -179,9 +179,9 @@ export function decide(facts: Facts, found: readonly Evidence[]): Decision {
   return { act: 'case', kind: 'undecided', why: 'past the time in which the rail decides' };
 }
 
-/** Another operator's node that shows our transaction in a block, successful, in the very pass in which one says that it failed. */
+/** Another node that shows our transaction successful, in a block or final, in the very pass in which one says that it failed. */
 function shownBeside(dead: Evidence, found: readonly Evidence[]): Evidence | undefined {
-  return found.find((one) => one.kind === 'INCLUDED' && one.operator !== dead.operator);
+  return found.find((one) => (one.kind === 'INCLUDED' || one.kind === 'MOVED_OTHERWISE') && one.source !== dead.source);
 }
 
 /** A believed no waits: whoever is told `failed` pays another way, and a request may still execute late. */

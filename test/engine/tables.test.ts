@@ -347,6 +347,31 @@ test('decide is total: only edges that exist, a yes before any no, and nothing d
   ]);
 });
 
+test('no no of finality releases while another node of the pass shows it in a block, or final: it waits, and in the end is a case (inv E1, E11)', () => {
+  const kinds = (Object.keys(EVIDENCE) as EvidenceKind[]).filter((kind) => EVIDENCE[kind].chainFinal);
+  assert.equal(kinds.length, 4);
+  const piece = (kind: EvidenceKind, source: string): Evidence => ({
+    kind,
+    rank: EVIDENCE[kind].rank,
+    source,
+    operator: 'op',
+    objectId: 'tx',
+    detail: '',
+  });
+  const sealed: Facts = { ...QUIET, state: 'SEALED', sequenced: true };
+  for (const kind of kinds) {
+    const no = piece(kind, 'node-1');
+    assert.equal(decide({ ...sealed, pastDecide: false }, [no, piece('NOT_FOUND', 'node-2')]).act, 'release', kind);
+    for (const shown of ['INCLUDED', 'MOVED_OTHERWISE'] as const) {
+      const found = [no, piece(shown, 'node-2')];
+      assert.equal(decide({ ...sealed, pastDecide: false }, found).act, 'wait', `${kind} beside ${shown}`);
+      const late = decide({ ...sealed, pastDecide: true }, found);
+      assert.equal(late.act === 'case' && late.kind, 'contradiction', `${kind} beside ${shown}`);
+    }
+    assert.equal(decide(sealed, [no, piece('FINAL_SUCCESS', 'node-2')]).act, 'settle', 'a yes goes before any no');
+  }
+});
+
 test('the failure of one object says nothing about another that testimony names (req T10, inv E11)', () => {
   const failed: Evidence = {
     kind: 'PROVIDER_FAILED',

@@ -44,6 +44,7 @@ test('each broken draft of the rules is found out, in this many steps', (t) => {
     'a contradicted successor is sent on': { ...WORLDS.beyond, successorLess: 0 },
     "a stale worker's yes is left lying": WORLDS.successes,
     'a reverted foreign copy of our payload settles': WORLDS.evmForeign,
+    'a no of finality passes over an inclusion': WORLDS.evmLiar,
   };
   const expected: Record<Broken, string> = {
     'a next try after failed was told': 'paid after the partner was told that it was not',
@@ -58,6 +59,7 @@ test('each broken draft of the rules is found out, in this many steps', (t) => {
     'a contradicted successor is sent on': 'the live effect of a contradicted subject is sent on',
     "a stale worker's yes is left lying": 'lost testimony: accepted/o0',
     'a reverted foreign copy of our payload settles': 'settled, and nothing moved',
+    'a no of finality passes over an inclusion': 'paid after the partner was told that it was not',
   };
   for (const broken of BROKEN) {
     const found = search(where[broken], broken);

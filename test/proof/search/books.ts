@@ -149,6 +149,9 @@ function judgePass(rules: Rules, effect: Effect, found: Found[], holds: boolean,
     judged.decision.act === 'case'
   )
     return { ...judged, decision: { act: 'release', by: stored } };
+  const dead = judged.evidence.find((one) => one.kind === 'REVERTED_FINAL');
+  if (rules.broken === 'a no of finality passes over an inclusion' && dead !== undefined && effect.st === 'SEALED')
+    return { ...judged, decision: { act: 'release', by: dead } };
   if (rules.broken === 'later word testimony is dropped' && effect.st === 'RELEASED')
     return { ...judged, evidence: judged.evidence.filter((one) => one.rank !== 'word') };
   if (rules.broken === "a stale worker's yes is left lying" && !judged.fresh)

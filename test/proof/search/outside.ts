@@ -16,7 +16,7 @@ export function paidBy(effect: Effect): number {
 
 /** What a look may show, by the truth and by what is too fresh for it. */
 export function looksAt(world: World, effect: Effect): string[] {
-  if (world.kind === 'evm') return looksAtChain(effect);
+  if (world.kind === 'evm') return looksAtChain(world, effect);
   if (!world.lookUp) return [NO_LOOK];
   const shown = (text: string): string => {
     const paid = text.indexOf('D');
@@ -29,11 +29,12 @@ export function looksAt(world: World, effect: Effect): string[] {
   return [...new Set([shown(effect.objects), shown(settled), 'unreadable'])];
 }
 
-/** Two nodes; either may lag or not answer. Where nothing is mined, a nothing is as good as another. */
-function looksAtChain(effect: Effect): string[] {
+/** Two nodes; either may lag or not answer, and one may lie where the world says so. Where nothing is mined, a nothing is as good as another. */
+function looksAtChain(world: World, effect: Effect): string[] {
   const truth = chainShows(effect);
   if (truth === 'not_found') return ['not_found not_found'];
-  return [`${truth} ${truth}`, `not_found ${truth}`, 'unreadable unreadable'];
+  const lies = world.nodeLies && truth.startsWith('included/') ? [`reverted_final/${effect.mined} ${truth}`] : [];
+  return [`${truth} ${truth}`, `not_found ${truth}`, 'unreadable unreadable', ...lies];
 }
 
 function chainShows(effect: Effect): string {

@@ -36,6 +36,8 @@ export interface World {
   readonly reorgs: number;
   /** Transactions at our nonce that we never made. */
   readonly foreign: number;
+  /** A node may say that what another shows in a block was reverted, and is final. */
+  readonly nodeLies: boolean;
   /** Of the first effect; its successor is sent as often less `successorLess`. */
   readonly sendsMax: number;
   readonly successorLess: number;
@@ -60,6 +62,7 @@ const BASE: Omit<World, 'name' | 'kind'> = {
   duplicates: 0,
   reorgs: 0,
   foreign: 0,
+  nodeLies: false,
   sendsMax: 2,
   successorLess: 1,
 };
@@ -131,6 +134,7 @@ export const WORLDS = {
   },
   evm: { ...BASE, absences: false, name: 'EVM, bump, cancel, re-organisation', kind: 'evm', reorgs: 1 },
   evmForeign: { ...BASE, absences: false, name: 'EVM, somebody else holds the key', kind: 'evm', foreign: 1 },
+  evmLiar: { ...BASE, absences: false, name: 'EVM, a node lies beside an inclusion', kind: 'evm', nodeLies: true },
 } as const satisfies Record<string, World>;
 
 /** Wider bounds for a machine with time: more sends, duplicates and reorganisations. */
@@ -180,6 +184,7 @@ export const BROKEN = [
   'a contradicted successor is sent on',
   "a stale worker's yes is left lying",
   'a reverted foreign copy of our payload settles',
+  'a no of finality passes over an inclusion',
 ] as const;
 export type Broken = (typeof BROKEN)[number];
 
