@@ -250,9 +250,7 @@ test('the levers reach all that the provider does: parts, words, refusals, freez
 test('ten thousand trades are opened, paid and released within a test', async () => {
   const auto = { payAfterMs: 1_000, releaseAfterMs: 1_000, everyDisputed: 100, everyExpired: 50 };
   await withEscrow({ clock: { ticking: false }, auto }, async (escrow) => {
-    const began = performance.now();
     await openMany(escrow, 10_000);
-    const perSecond = 10_000_000 / (performance.now() - began);
     escrow.clock.advance(2_000);
     assert.equal(escrow.book.count(), 10_000);
     assert.equal(new Set(escrow.book.trades().map(({ reference }) => reference)).size, 10_000);
@@ -260,7 +258,5 @@ test('ten thousand trades are opened, paid and released within a test', async ()
     // Every hundredth would be disputed, but every fiftieth was never paid.
     assert.deepEqual([of('expired'), of('disputed'), of('released')], [200, 0, 9_800]);
     assert.equal(escrow.book.released().length, 9_800);
-    // Far below what it does alone, so that a busy machine does not fail it.
-    assert.ok(perSecond > 500, `${Math.round(perSecond)} trades a second`);
   });
 });
