@@ -31,6 +31,8 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
     'see the payment (p2p payments --unclear) and its order (p2p order); two persons settle the leg late (p2p_settle --leg), or close it when it was given back.',
   leg_disputed: 'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void).',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
+  overpriced:
+    'what the market took is booked, and it gets no further order: ask it why, get back what is too much; then close it by two persons.',
   moved_otherwise: 'look at the transaction on the chain; two persons say "settled" if the receiver has the money.',
   signer_quarantined: 'match every foreign transaction of the wallet on the chain, then: wallet release.',
   plan_fails: 'see what the simulation says (effect show); fund the wallet or cancel the withdrawal.',

@@ -18,6 +18,7 @@ export const CASE_KINDS = {
   payment_unclear: 'a payment for a leg that cannot be credited: late, too much, too little, or for none',
   leg_disputed: 'a partner disputes a leg: nothing moves it until two persons say what happened',
   books_refused: 'a verdict could not be booked five times in a row',
+  overpriced: 'a market took more for an order of ours than it allowed',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',
   plan_fails: 'the payment cannot be planned: simulation or checks fail again and again',
@@ -103,7 +104,8 @@ set cleared_at = payonce.now()
 from payonce.cases k
 join (values ('unmatched_inbound', 'unknown_inbound'), ('unknown_movement', 'unknown_internal'),
   ('unknown_movement', 'unknown_outbound'), ('contradiction', 'contradiction'), ('told_failed', 'reopened'),
-  ('broken_finality', 'settled_vanished')) raised (case_kind, alert_kind) on raised.case_kind = k.kind
+  ('broken_finality', 'settled_vanished'), ('overpriced', 'energy_overpriced')) raised (case_kind, alert_kind)
+  on raised.case_kind = k.kind
 left join payonce.effects e on e.id = k.effect_id
 where k.id = any ($1::text[])
   and a.kind = raised.alert_kind

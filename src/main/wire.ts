@@ -133,7 +133,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeTransferBatches(chart, makeId),
       makeCollections(chart),
       makeRealizations(chart),
-      ...makeSupplyFlows(chart, log),
+      ...makeSupplyFlows(chart, log, makeId),
       ...makeP2pFlows(chart, makeId),
     ],
     supply: supplies.port,

@@ -122,7 +122,7 @@ export async function makeScene(options: {
   const world = await makeWorld({
     label: options.label,
     rails: () => [chain, market],
-    flows: (chart) => [makeWithdrawals(chart), ...makeSupplyFlows(chart, silentLog)],
+    flows: (chart, makeId) => [makeWithdrawals(chart), ...makeSupplyFlows(chart, silentLog, makeId)],
     chain: CHAIN,
     wallets: ['wallet-1', GAS_WALLET],
   });

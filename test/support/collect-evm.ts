@@ -44,7 +44,11 @@ export async function makeCollectScene(label: string, anvilOptions: AnvilOptions
     label,
     anvil: anvilOptions,
     walletCount: 2,
-    flows: (chart) => [makeWithdrawals(chart), makeCollections(chart), ...makeSupplyFlows(chart, silentLog)],
+    flows: (chart, makeId) => [
+      makeWithdrawals(chart),
+      makeCollections(chart),
+      ...makeSupplyFlows(chart, silentLog, makeId),
+    ],
   });
   const [master = '', gasWallet = ''] = world.wallets;
   const chain = `eip155:${world.anvil.chainId}`;

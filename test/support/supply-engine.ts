@@ -116,7 +116,7 @@ export async function makeSupplyEngine(place: SupplyPlace, cut?: Cut): Promise<S
     log: silentLog,
     makeId,
     chart,
-    flows: [makeWithdrawals(chart), ...makeSupplyFlows(chart, silentLog)],
+    flows: [makeWithdrawals(chart), ...makeSupplyFlows(chart, silentLog, makeId)],
     rails: [chain, market],
     supply: supplies.port,
     leaseMs: 1_000,

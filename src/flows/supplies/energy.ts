@@ -1,6 +1,7 @@
 /** Rentals: energy for one effect, one at a time, paid out of the prepaid balance at a market. */
 import type { Tx } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
+import { openCase } from '../../engine/cases.ts';
 import type { EndedEffect, Flow, Then } from '../../engine/flow.ts';
 import {
   makeOwnMoveFlow,
@@ -30,18 +31,30 @@ export const ENERGY: OwnMoveKind = {
 
 /** Told once while it lasts; cleared by the next rental that comes. */
 const ALERT = 'energy_unavailable';
+/** Told once for each; cleared with its case. */
+const OVERPRICED_ALERT = 'energy_overpriced';
 
-export function makeEnergyFlow(chart: Chart, log: Log): Flow {
+export function makeEnergyFlow(chart: Chart, log: Log, makeId: MakeId): Flow {
   const moves = makeOwnMoveFlow(chart, ENERGY);
   return {
     ...moves,
     booksCost: true,
     async settled(tx, ended) {
       for (const rail of new Set(ended.map((one) => one.effect.rail))) await clearAlert(tx, ALERT, rail);
+      for (const one of ended) await tellOverpriced(tx, { log, makeId }, one);
       // The effect's amount is the most that it may cost; what the market took is what is booked.
       return moves.settled(
         tx,
         ended.map((one) => ({ ...one, effect: { ...one.effect, amount: one.cost?.units ?? one.effect.amount } })),
+      );
+    },
+    async barred(tx, effects) {
+      const dear = await findOverpriced(tx, [...new Set(effects.map((one) => one.rail))]);
+      return new Map(
+        effects.flatMap(({ id, rail }) => {
+          const why = dear.get(rail);
+          return why === undefined ? [] : [[id, why]];
+        }),
       );
     },
     afterRelease: (ended) => afterRelease(moves, ended),
@@ -61,6 +74,30 @@ export function makeEnergyFlow(chart: Chart, log: Log): Flow {
 
 async function tellUnavailable(tx: Tx, log: Log, rail: string, why: string): Promise<void> {
   await raiseAlert(tx, ALERT, rail, `No energy from ${rail}: ${why}. Payments that need it wait.`, log);
+}
+
+/** It is paid and booked as it was taken; people ask the market, and until two have closed the case it gets no order. */
+async function tellOverpriced(
+  tx: Tx,
+  { log, makeId }: { readonly log: Log; readonly makeId: MakeId },
+  { effect, cost }: EndedEffect,
+): Promise<void> {
+  const { rail, asset, amount } = effect;
+  const taken = cost?.units ?? 0n;
+  if (taken <= amount) return;
+  const what = `${rail} took ${taken} units of ${asset.code} for rental ${effect.subjectId}, which allowed ${amount}`;
+  const key = `${rail}:${effect.id}`;
+  await openCase(tx, makeId, {
+    kind: 'overpriced',
+    severity: 3,
+    subjectKey: key,
+    effectId: effect.id,
+    partnerId: effect.partnerId,
+    assetId: asset.id,
+    amount: taken,
+    summary: `${what}. It is booked as it was taken; nothing more is ordered there until this case is closed.`,
+  });
+  await raiseAlert(tx, OVERPRICED_ALERT, key, `${what}. Nothing more is ordered there.`, log);
 }
 
 /** Whatever proves that nothing was rented ends this order; the effect that needs it asks for the next. */
@@ -102,7 +139,7 @@ export async function supplyEnergy(
     tx,
     wanting.map((one) => one.lane),
   );
-  const dear = await findOverpriced(tx, market.rail);
+  const dear = (await findOverpriced(tx, [market.rail])).get(market.rail) ?? null;
   const answers = new Map<bigint, SupplyAnswer>();
   const moves: Rental[] = [];
   for (const one of wanting) {

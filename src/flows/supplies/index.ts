@@ -45,8 +45,8 @@ export interface Supplies {
 }
 
 /** Of top-ups and of rentals: what their ends book. */
-export function makeSupplyFlows(chart: Chart, log: Log): Flow[] {
-  return [makeOwnMoveFlow(chart, TOPUP), makeEnergyFlow(chart, log)];
+export function makeSupplyFlows(chart: Chart, log: Log, makeId: MakeId): Flow[] {
+  return [makeOwnMoveFlow(chart, TOPUP), makeEnergyFlow(chart, log, makeId)];
 }
 
 export function makeSupplies(deps: SuppliesDeps, policy: SupplyPolicy): Supplies {

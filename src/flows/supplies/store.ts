@@ -91,22 +91,18 @@ function toLast(row: Row): LastSupply {
   };
 }
 
-const OVERPRICED = `select e.subject_id
-from payonce.effects e
-join payonce.cases k on k.effect_id = e.id
-where e.rail = $1
-  and e.state = 'SEALED'
-  and k.kind = 'moved_otherwise'
+const OVERPRICED = `select e.rail, min(e.subject_id) as subject_id
+from payonce.cases k
+join payonce.effects e on e.id = k.effect_id
+where k.kind = 'overpriced'
   and k.closed_at is null
-order by e.id
-limit 1`;
+  and e.rail = any ($1::text[])
+group by e.rail`;
 
-/** Why a market gets no further order: it took for one what was not allowed, and no person has said yet what that was. */
-export async function findOverpriced(query: Query, rail: string): Promise<string | null> {
-  const [row] = (await query.query(OVERPRICED, [rail])).rows;
-  return row === undefined
-    ? null
-    : `rental ${toText(row['subject_id'], 'effects.subject_id')} is another than was ordered`;
+/** By rail, why a market gets no further order: it took more for one than was allowed, and people have not closed its case. */
+export async function findOverpriced(query: Query, rails: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await query.query<{ rail: string; subject_id: string }>(OVERPRICED, [rails]);
+  return new Map(rows.map((row) => [row.rail, `rental ${row.subject_id} cost more than was ordered`]));
 }
 
 // From the pending effects of these signers, by their index, to their lanes: rentals that run, or will, or may still come.

@@ -10,6 +10,7 @@ import type { Answer, Observation, ObservationKind, RailCost, SealedEffect } fro
 import { excerpt, isArray, isObject, parseLossless, unitsOf } from '../json.ts';
 import { readAnswerBody } from './answer-body.ts';
 import { readOrder, type SealedOrder } from './order.ts';
+import { PRICE_SUN_MAX } from './limits.ts';
 import type { CodeRow, MarketError, MarketOrder, MarketProfile, OrderMeaning } from './profile.ts';
 
 /** Answers of a door-keeper or a gateway, whatever the body says: they come before the order is looked at. */
@@ -104,11 +105,11 @@ function judge(scene: Scene, order: MarketOrder): Told {
     case 'delegated': {
       // Delivered, but not at what price: what would be booked is not known.
       const price = unitsOf(order.price ?? undefined);
-      if (price === null || price === 0n) return says('accepted', `${detail}, and shows no price`, about);
-      // Delivered for more than was allowed: two persons say what is booked, after they have asked the market.
-      return price > scene.priceMax
-        ? says('moved_otherwise', `${detail} for ${price}, ordered for ${scene.priceMax} at most`, about)
-        : says('final_success', `${detail} for ${price}`, { ...about, cost: scene.toCost(price) });
+      if (price === null || price === 0n || price > PRICE_SUN_MAX)
+        return says('accepted', `${detail}, and shows no price`, about);
+      // Dearer than allowed it is paid all the same: what was taken is booked, and the flow tells people and orders no more.
+      const over = price > scene.priceMax ? `, ordered for ${scene.priceMax} at most` : '';
+      return says('final_success', `${detail} for ${price}${over}`, { ...about, cost: scene.toCost(price) });
     }
     case 'pending':
       return says('accepted', detail, about);
