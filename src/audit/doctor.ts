@@ -4,7 +4,7 @@
  *
  * Promises: semantics are proved by doing (two connections that race for a row, a key and a lock), not by a version number; a
  * pooler, a proxy or a compatible product that only looks like PostgreSQL is found here and not in an incident. Leaves
- * nothing behind. `refuse`: no new seal may be made on it; `warn`: a person should look.
+ * nothing behind. `refuse`: no new seal may be made on it; `unsafe`: money went unexplained; `warn`: a person should look.
  * Never: a repair, a send, a decision about an effect. May run beside live traffic, from many processes at once.
  */
 import { makePool, type Pool, type Query, sqlState } from '../db/pool.ts';
@@ -98,8 +98,7 @@ export async function stopOnRefusal(query: Query, report: DoctorReport, log: Log
 }
 
 function worst(findings: readonly Finding[]): Level {
-  if (findings.some((one) => one.level === 'refuse')) return 'refuse';
-  return findings.some((one) => one.level === 'warn') ? 'warn' : 'ok';
+  return (['refuse', 'unsafe', 'warn'] as const).find((level) => findings.some((one) => one.level === level)) ?? 'ok';
 }
 
 function well(name: string, found: string): Finding {

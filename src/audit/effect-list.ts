@@ -1,5 +1,6 @@
 /** Effects in a list, the latest first, for whoever looks for one without knowing its number. Reads only. */
 import type { Query } from '../db/pool.ts';
+import { WAITS_FOR } from '../engine/quarantine.ts';
 import { formatUnits } from '../kernel/money.ts';
 
 export const EFFECT_STATES = ['PENDING', 'SEALED', 'SETTLED', 'RELEASED'] as const;
@@ -43,7 +44,7 @@ const LIST = `select e.id::text as id, e.state, e.subject_type, e.subject_id,
          (select w.external_id from payonce.withdrawals w where w.id = e.subject_id and e.subject_type = 'withdrawal'),
          (select t.external_id from payonce.transfers t where t.id = e.subject_id and e.subject_type = 'transfer')) as external_id,
        e.seq as attempt, e.partner_id, e.rail, a.code as asset, a.decimals, e.amount as units, e.destination,
-       e.created_at, e.sealed_at, e.ended_at, e.wait_reason,
+       e.created_at, e.sealed_at, e.ended_at, ${WAITS_FOR} as wait_reason,
        (select k.id from payonce.cases k where k.effect_id = e.id and k.closed_at is null order by k.severity desc, k.id limit 1) as open_case
 from payonce.effects e
 join payonce.assets a on a.id = e.asset_id

@@ -1,5 +1,6 @@
-/** What the doctor says of one thing. `refuse`: no new seal may be made on it; `warn`: a person should look. */
-export type Level = 'ok' | 'warn' | 'refuse';
+/** What the doctor says of one thing. `refuse`: no new seal may be made on it; `unsafe`: money has gone that nobody explained, which
+ *  stops what it touches and nothing else; `warn`: a person should look. */
+export type Level = 'ok' | 'warn' | 'unsafe' | 'refuse';
 
 export interface Finding {
   /** Stable, for scripts: `fsync`, `skip_locked`. */

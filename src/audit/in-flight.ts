@@ -28,6 +28,9 @@ from payonce.effects e
 where e.state in ('PENDING', 'SEALED')
   and e.next_at < payonce.now() - $1::interval
   and not exists (select 1 from payonce.cases k where k.effect_id = e.id and k.closed_at is null)
+  and not (e.state = 'PENDING' and exists (
+    select 1 from payonce.signers g
+    where g.rail = e.rail and g.address in (e.wallet, e.signer) and g.quarantined_at is not null))
 order by e.next_at, e.id
 limit $2`;
 

@@ -6,6 +6,7 @@
  * date or a whole count, amounts as decimal text of the asset. Never: a judgement, a write.
  */
 import type { Query } from '../db/pool.ts';
+import { WAITS_FOR } from '../engine/quarantine.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits } from '../kernel/money.ts';
 import { casesOfEffects, type ListedCase } from './case-list.ts';
@@ -156,7 +157,7 @@ interface EffectColumns {
 }
 
 const EFFECTS = `select e.id, e.subject_type, e.subject_id, e.seq, e.partner_id, e.rail, e.state, a.code as asset, a.decimals,
-       e.amount as units, e.destination, e.wallet, e.signer, e.lane, e.created_at, e.wait_reason, e.failures, e.next_at,
+       e.amount as units, e.destination, e.wallet, e.signer, e.lane, e.created_at, ${WAITS_FOR} as wait_reason, e.failures, e.next_at,
        e.lease_until, e.wanted, e.evidence_version, e.testimonies, e.hold_key, h.state as hold_state, e.identity, e.nonce,
        e.payload, e.expect, e.plan, e.sealed_at, e.send_count, e.send_by, e.last_sent_at, e.no_send, e.ended_at,
        coalesce(e.settled_by, e.released_by) as ended_by, e.release_rank, e.included_at, e.accepted_object,

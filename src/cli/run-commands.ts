@@ -77,12 +77,16 @@ export function addRunCommands(program: Command, bind: Bind, deps: CliDeps): voi
       const verdicts: Record<Level, string> = {
         ok: paint('green', 'All is well.'),
         warn: paint('yellow', 'It may run; look at the warnings.'),
+        unsafe: paint(
+          'red',
+          'Not safe: money left without a record of ours, or a wallet is in quarantine. The rest goes on; people look at this now.',
+        ),
         refuse: paint('red', 'No money should move on this: in production nothing new is sealed until it is mended.'),
       };
       return {
         json: report,
         text: [...lines, '', verdicts[report.level]].join('\n'),
-        exit: report.level === 'refuse' ? EXIT.failed : EXIT.ok,
+        exit: report.level === 'refuse' || report.level === 'unsafe' ? EXIT.failed : EXIT.ok,
       };
     },
   );

@@ -19,6 +19,20 @@ where rail = $1
   and address = $2
   and quarantined_at is not null`;
 
+/** What an effect `e` waits for, for whoever reads: nobody claims for a wallet in quarantine, so nothing writes it down. */
+export const WAITS_FOR = `coalesce(
+  case when e.state = 'PENDING' then (
+    select 'WALLET_QUARANTINED: ' || g.address || ' seals nothing: ' || coalesce(g.quarantine_reason, '')
+      || coalesce('; see payonce case show ' || k.id, '')
+    from payonce.signers g
+    left join payonce.cases k on k.kind = 'signer_quarantined' and k.subject_key = g.rail || ':' || g.address and k.closed_at is null
+    where g.rail = e.rail
+      and g.address in (e.wallet, e.signer)
+      and g.quarantined_at is not null
+    order by g.address <> e.wallet
+    limit 1) end,
+  e.wait_reason)`;
+
 export async function quarantineSigners(
   tx: Tx,
   deps: Pick<EngineDeps, 'makeId' | 'log'>,
@@ -31,7 +45,7 @@ export async function quarantineSigners(
       kind: 'signer_quarantined',
       severity: 3,
       subjectKey: `${one.rail}:${one.signer}`,
-      summary: `Wallet ${one.signer} sends nothing new: ${one.reason}. Match its transfers on the chain, then release it.`,
+      summary: `Wallet ${one.signer} sends nothing new: ${one.reason}. What moved it is listed by payonce reconcile chain --wallet ${one.signer}; two persons book each (payonce repair propose FINDING), which closes its case of unknown_movement; then: payonce wallet release ${one.rail} ${one.signer} --reason TEXT`,
     });
     await raiseAlert(tx, 'signer_quarantined', `${one.rail}:${one.signer}`, one.reason, deps.log);
   }

@@ -149,17 +149,32 @@ where kind = 'signer_quarantined'
   and subject_key = $1
   and closed_at is null`;
 
-const UNEXPLAINED = `select c.id
+// What comparing found and nobody booked counts like the case of what the scan found, unless two persons ended that.
+const UNEXPLAINED = `with chains as (
+  select a.chain from payonce.asset_policies p
+  join payonce.assets a on a.id = p.asset_id
+  where p.rail = $1
+)
+select c.id as name
 from payonce.cases c
 join payonce.chain_transfers t on c.subject_key = t.chain || ':' || t.tx_hash || ':' || t.position
 where c.kind = 'unknown_movement'
   and c.closed_at is null
   and $2 in (t.from_address, t.to_address)
-  and t.chain in (
-    select a.chain from payonce.asset_policies p
-    join payonce.assets a on a.id = p.asset_id
-    where p.rail = $1)
-order by c.id`;
+  and t.chain in (select chain from chains)
+union
+select 'finding ' || f.id
+from payonce.chain_findings f
+join payonce.chain_reports r on r.id = f.report_id
+where r.wallet = $2
+  and r.chain in (select chain from chains)
+  and f.kind in ('orphan', 'double')
+  and not exists (select 1 from payonce.chain_repairs p where p.finding_key = f.finding_key)
+  and not exists (select 1 from payonce.cases k where k.kind = 'unknown_movement' and k.subject_key = r.chain || ':' || f.tx_hash || ':' || f.position)
+  and not exists (
+    select 1 from payonce.chain_reports l
+    where l.chain = r.chain and l.wallet = r.wallet and l.id > r.id and f.block_number between l.from_block and l.to_block)
+order by 1`;
 
 /**
  * The wallet may seal again. `nonceHead` is what the chain shows now: places up to it are used, so none of them is given
@@ -173,7 +188,7 @@ export async function releaseWallet(
   const by = await needOperator(tx, key, 'approver');
   const { rail, address, nonceHead, reason } = wallet;
   await needWallet(tx, rail, address);
-  const open = (await tx.query<{ id: string }>(UNEXPLAINED, [rail, address])).rows.map((row) => row.id);
+  const open = (await tx.query<{ name: string }>(UNEXPLAINED, [rail, address])).rows.map((row) => row.name);
   if (open.length > 0)
     throw new PayonceError('PO_EVIDENCE_REFUSED', {
       detail: `${address} has moved money without a record of ours, and ${open.join(', ')} ${open.length === 1 ? 'is' : 'are'} open: if somebody else has its key, more will go. Find out who moved it (case show), book it by two persons (reconcile chain, then repair propose), and release it then`,

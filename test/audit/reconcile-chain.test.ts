@@ -262,6 +262,31 @@ test('two persons book an orphan once; the next report names them, and nothing i
   await assertBooksClean(one.pool, { without: ['E9'] });
 });
 
+test('inflows of nobody have one case, which ends with its alert when the last of them is booked (req R18)', async () => {
+  const one = await scene('reconcile_inflows');
+  const people = await twoPersons(one);
+  for (const units of [9n, 7n]) await one.byHand(one.payer, one.settlement, units);
+  await one.scan();
+  const [report] = await one.compare([one.settlement]);
+  assert.deepEqual(
+    report?.findings.map((finding) => finding.kind),
+    ['unknown_inflow', 'unknown_inflow'],
+  );
+  const left = async () => [
+    ...(await one.rows<{ of: string }>('select kind as of from payonce.cases where closed_at is null')),
+    ...(await one.rows<{ of: string }>('select kind as of from payonce.alerts where cleared_at is null order by kind')),
+  ];
+  const standing = [{ of: 'unmatched_inbound' }, { of: 'chain_reconcile' }, { of: 'unknown_inbound' }];
+  assert.deepEqual(await left(), standing);
+  for (const [index, id] of (report?.findingIds ?? []).entries()) {
+    const done = await repair(one, people, String(id), { as: 'treasury' });
+    assert.equal(done.outcome, 'done');
+    assert.equal(done.outcome === 'done' && /more came there that nobody booked/.test(done.did), index === 0);
+    assert.deepEqual(await left(), index === 0 ? standing : []);
+  }
+  assert.equal(await one.balance('treasury', 'bsc'), 16n);
+});
+
 test('an opening balance that nobody booked is a difference of the ledger, and two persons name it (req R11, R18)', async () => {
   const one = await scene('reconcile_opening');
   const people = await twoPersons(one);

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { assertBooksClean } from '../support/books.ts';
-import { CHAIN } from '../support/deposit-scene.ts';
+import { CHAIN, RAIL } from '../support/deposit-scene.ts';
 import { type ChainScene, E18, startChainScene } from '../audit/chain-scene.ts';
 import { addOperator, firstAdmin, payonceOn } from './cli-scene.ts';
 
@@ -129,6 +129,42 @@ test('a clean range ends with 0; a double by hand with 1, as table, JSON and CSV
   assert.match((await run(['repair', 'list'])).stdout, /Nothing is open\./);
   assert.match((await run(['audit', 'list'])).stdout, /Bea +case\.approved\.repair/);
   await assertBooksClean(one.pool, { without: ['E9'] });
+});
+
+test('a wallet with an unexplained outflow is released by nobody, the doctor says "not safe", and payments say why they wait (req R11, R18)', async () => {
+  await one.byHand(one.master, one.stranger, 3n * E18);
+  await one.scan();
+  const payment = await one.order({ amount: 1n * E18 });
+  await one.pool.query("update payonce.effects set next_at = payonce.now() - interval '1 hour' where ended_at is null");
+  const [quarantine, movement] = await Promise.all(
+    ['signer_quarantined', 'unknown_movement'].map(async (kind) => {
+      const open = 'select id from payonce.cases where kind = $1 and closed_at is null';
+      return (await one.pool.query<{ id: string }>(open, [kind])).rows[0]?.id ?? assert.fail(kind);
+    }),
+  );
+  const doctor = await run(['doctor']);
+  assert.equal(doctor.code, 1);
+  assert.match(
+    doctor.stdout,
+    new RegExp(`unsafe +quarantine +${one.masterAddress} on ${RAIL} \\(${quarantine}\\) seals nothing`),
+  );
+  assert.match(doctor.stdout, new RegExp(`unsafe +unknown outflows +${movement}: ${CHAIN}:0x`));
+  assert.doesNotMatch(doctor.stdout, /Start a worker/);
+  const effects = (await run(['effect', 'list', '--open', '--json'])).json<{
+    effects: { subject_id: string; wait_reason: string }[];
+  }>();
+  const waiting = effects.effects.find((effect) => effect.subject_id === payment);
+  assert.match(
+    waiting?.wait_reason ?? '',
+    new RegExp(`^WALLET_QUARANTINED: ${one.masterAddress} .*case show ${quarantine}$`),
+  );
+
+  const approver = await addOperator(run, admin, 'Eve', 'approver');
+  const release = ['wallet', 'release', RAIL, one.masterAddress];
+  assert.equal((await run(release, approver)).code, 2, 'no reason was given');
+  const refused = await run([...release, '--reason', 'it was me', '--json'], approver);
+  assert.equal(refused.code, 4);
+  assert.match(refused.problem().detail, new RegExp(`${movement} is open`));
 });
 
 test('a wallet that is not ours, a block that is no number and a chain that is not configured are refused by their exit codes', async () => {

@@ -51,6 +51,8 @@ test('a durable PostgreSQL is found right in every point, and nothing of the exa
       ['identity', 'ok'],
       ['seals', 'ok'],
       ['scans', 'ok'],
+      ['quarantine', 'ok'],
+      ['unknown outflows', 'ok'],
       ['alerts', 'ok'],
       ['long stays', 'ok'],
       ['wallets', 'ok'],

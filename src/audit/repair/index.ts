@@ -53,21 +53,16 @@ export async function openRepairCase(
   });
 }
 
-/** By what the scan itself opened of a movement, so that booking it ends that. */
-const SCANNED_AS: Readonly<Record<string, 'unknown_movement' | 'unmatched_inbound'>> = {
-  double: 'unknown_movement',
-  orphan: 'unknown_movement',
-  unknown_inflow: 'unmatched_inbound',
-};
-
 function caseOf(finding: store.StoredFinding): {
   kind: 'unknown_movement' | 'unmatched_inbound' | 'chain_difference';
   subjectKey: string;
 } {
-  const { kind, chain, txHash, position, key } = finding;
-  const scanned = SCANNED_AS[kind];
-  return scanned !== undefined && txHash !== null && position !== null
-    ? { kind: scanned, subjectKey: `${chain}:${txHash}:${position}` }
+  const { kind, chain, wallet, assetId, txHash, position, key } = finding;
+  if (txHash === null || position === null) return { kind: 'chain_difference', subjectKey: key };
+  // As the scan opened them, so that booking ends that: inflows have one case of the wallet and asset together.
+  if (kind === 'unknown_inflow') return { kind: 'unmatched_inbound', subjectKey: `${chain}:${wallet}:${assetId}` };
+  return kind === 'double' || kind === 'orphan'
+    ? { kind: 'unknown_movement', subjectKey: `${chain}:${txHash}:${position}` }
     : { kind: 'chain_difference', subjectKey: key };
 }
 
@@ -95,6 +90,8 @@ async function objectionTo(query: Query, about: AboutCase, detail: Detail): Prom
   // A difference of the whole account is only as good as the last look at it.
   if (finding.kind === 'ledger' && !(await store.isLatest(query, finding)))
     return `the wallet was compared again since finding ${id}: repair what that report lists`;
+  if (finding.kind === 'ledger' && !(await store.isOpeningTold(query, finding)))
+    return `no node told the report of finding ${id} what the wallet had before its first block, so the difference may be made up: compare again (payonce reconcile chain without --from goes on from a balance that was told), and repair what that lists`;
   const planned = planRepair(finding, await store.loadClassOf(query, finding), detail);
   if (planned.outcome === 'refused') return planned.why;
   const { partnerId, effectId } = named(detail);
@@ -153,6 +150,10 @@ async function bookRepair(
     postingId,
   });
   await store.clearWhereDone(tx, finding);
+  const isLast = finding.kind !== 'unknown_inflow' || !(await store.isMoreUnknown(tx, finding));
   const what = postingId === null ? 'nothing was to post: both wallets are ours' : `posting ${postingId}`;
-  return { did: `finding ${finding.id} is booked as ${as} (${what})`, closesCase: true };
+  return {
+    did: `finding ${finding.id} is booked as ${as} (${what})${isLast ? '' : '; more came there that nobody booked, so the case stays open'}`,
+    closesCase: isLast,
+  };
 }

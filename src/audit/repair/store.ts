@@ -82,6 +82,39 @@ export async function isLatest(query: Query, finding: StoredFinding): Promise<bo
   return (await query.query(LATER, [finding.chain, finding.wallet, finding.reportId])).rowCount === 0;
 }
 
+// What two persons closed before is not asked for again.
+const MORE_UNKNOWN = `select 1
+from payonce.chain_transfers t
+where t.chain = $1
+  and t.to_address = $2
+  and t.asset_id = $3
+  and t.class = 'UNKNOWN_INBOUND'
+  and t.gone_at is null
+  and t.seen_at > coalesce((
+    select max(k.closed_at) from payonce.cases k
+    where k.kind = 'unmatched_inbound' and k.subject_key = $1 || ':' || $2 || ':' || $3), '-infinity')
+  and not exists (
+    select 1 from payonce.chain_repairs p
+    where p.finding_key = 'move:' || t.chain || ':' || t.tx_hash || ':' || t.position)
+limit 1`;
+
+/** Whether more came to the finding's wallet in its asset that is nobody's yet. */
+export async function isMoreUnknown(query: Query, { chain, wallet, assetId }: StoredFinding): Promise<boolean> {
+  return (await query.query(MORE_UNKNOWN, [chain, wallet, assetId])).rowCount === 1;
+}
+
+const OPENING = `select a ->> 'opening_from' as opening_from
+from payonce.chain_reports r
+cross join jsonb_array_elements(r.report -> 'assets') a
+where r.id = $1
+  and a ->> 'asset_id' = $2`;
+
+/** Whether the chain told what the wallet had before the report's first block, to it or to an earlier run. */
+export async function isOpeningTold(query: Query, { reportId, assetId }: StoredFinding): Promise<boolean> {
+  const { rows } = await query.query<{ opening_from: string | null }>(OPENING, [reportId, assetId]);
+  return rows.some((row) => row.opening_from === 'chain' || row.opening_from === 'report');
+}
+
 export async function isPartner(query: Query, id: string): Promise<boolean> {
   return (await query.query('select 1 from payonce.partners where id = $1', [id])).rowCount === 1;
 }
