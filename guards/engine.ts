@@ -165,8 +165,8 @@ export const ENGINE: PlacedGuard[] = [
   {
     name: 'seal before send',
     file: 'src/engine/advance.ts',
-    find: "const sealed = await apart(deps, planned, 'SEAL_FAILED',",
-    replace: `${SEND_FIRST}const sealed = await apart(deps, planned, 'SEAL_FAILED',`,
+    find: "const sealed = await apart(deps, planned.slice(0, sendsMax), 'SEAL_FAILED',",
+    replace: `${SEND_FIRST}const sealed = await apart(deps, planned.slice(0, sendsMax), 'SEAL_FAILED',`,
     test: SENDING,
     title: /the seal is committed when the first byte leaves/,
     expect: /'PENDING'/,
@@ -197,6 +197,15 @@ export const ENGINE: PlacedGuard[] = [
     test: SENDING,
     title: /a permission that has grown old by our own clock is not used/,
     expect: /sent after its permission had ended/,
+  },
+  {
+    name: 'no more permissions than sends',
+    file: 'src/engine/send.ts',
+    find: 'if (tookMs === undefined) return Number.POSITIVE_INFINITY;',
+    replace: 'if (tookMs !== -1) return Number.POSITIVE_INFINITY;',
+    test: SENDING,
+    title: /where sends are slow, a pass gives no permission that it cannot use/,
+    expect: /each permission is a send/,
   },
   {
     name: 'key window minus lateness',

@@ -19,7 +19,7 @@ import type { Pass } from './judge.ts';
 import { relaysAgain } from './relayers.ts';
 import { type Planned, sealPlanned } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
-import { keyWindowMs, sendAll, signAndStore } from './send.ts';
+import { keyWindowMs, sendAll, sendsFit, signAndStore } from './send.ts';
 import {
   claimOne,
   claimPending,
@@ -107,7 +107,6 @@ export async function advanceEffect(
 /** `effects` as they were read in the claim's own transaction: read later, a stalled worker would take the next one's
  *  token for its own, and the fence would let both through. */
 async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
-  const started = deps.ports.clock.monotonicMs();
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);
@@ -121,7 +120,14 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
     else if (verdict?.verdict === 'wait') waiting.push({ effect, verdict });
   });
   await giveBackWaiting(deps, rail, waiting);
-  const sealed = await apart(deps, planned, 'SEAL_FAILED', (part) =>
+  const sendsMax = sendsFit(deps, rail);
+  await giveBackLater(
+    deps,
+    planned.slice(sendsMax).map((one) => one.effect),
+    'SENDS_SLOW: what is sealed could not be sent in time; it comes with the next pass',
+  );
+  const permittedMs = deps.ports.clock.monotonicMs();
+  const sealed = await apart(deps, planned.slice(0, sendsMax), 'SEAL_FAILED', (part) =>
     sealPlanned(deps.pool, rail, part, leaseMsOf(deps, rail), deps.flows),
   );
   deps.counters.sealed += sealed.length;
@@ -133,12 +139,11 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
     rail,
     sealed.map((one) => ({ sealed: one, kind: 'original' })),
   );
-  const sendUntil = started + sendWindowMs(deps, rail);
   const found = await sendAll(
     deps,
     rail,
     signed.map((one) => ({ ...one, sendNumber: 1 })),
-    sendUntil,
+    permittedMs + sendWindowMs(deps, rail),
   );
   await record(
     deps,
@@ -158,7 +163,6 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
 
 /** `effects` as they were read in the claim's own transaction (see `advancePending`). */
 async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
-  const started = deps.ports.clock.monotonicMs();
   const variants = await loadVariants(
     deps.pool,
     effects.map((effect) => effect.id),
@@ -221,7 +225,17 @@ async function advanceSealed(deps: EngineDeps, rail: Rail, effects: readonly Eff
     deps,
     rail,
     steps.filter((one) => one.step !== 'rest'),
-    started + sendWindowMs(deps, rail),
+  );
+}
+
+/** What a pass cannot send in time gets no permission: it is due at once, and counts as no failure. */
+async function giveBackLater(deps: EngineDeps, effects: readonly EffectRow[], reason: string | null): Promise<void> {
+  if (effects.length === 0) return;
+  await deps.pool.tx('give back', (tx) =>
+    giveBack(
+      tx,
+      effects.map((effect) => ({ id: effect.id, token: effect.leaseToken, waitMs: 0, reason, counts: false })),
+    ),
   );
 }
 
@@ -273,10 +287,16 @@ function restMs(rail: Rail, effect: EffectRow): number {
 async function sendAgain(
   deps: EngineDeps,
   rail: Rail,
-  steps: readonly { effect: EffectRow; sealed: SealedEffect; step: Step }[],
-  sendUntilMs: number,
+  wanted: readonly { effect: EffectRow; sealed: SealedEffect; step: Step }[],
 ): Promise<void> {
-  if (steps.length === 0) return;
+  if (wanted.length === 0) return;
+  const sendsMax = sendsFit(deps, rail);
+  const steps = wanted.slice(0, sendsMax);
+  await giveBackLater(
+    deps,
+    wanted.slice(sendsMax).map((one) => one.effect),
+    null,
+  );
   const toSign = steps.filter(
     (one) => one.step === 'bump' || one.step === 'cancel' || one.sealed.variants.length === 0,
   );
@@ -290,6 +310,7 @@ async function sendAgain(
     ).map((one) => [one.sealed.effectId, one.signed]),
   );
   const window = keyWindowMs(rail);
+  const permittedMs = deps.ports.clock.monotonicMs();
   const raised = await raise(
     deps.pool,
     steps.filter((one) => rail.sign === undefined || signed.has(one.effect.id) || one.sealed.variants.length > 0),
@@ -303,7 +324,7 @@ async function sendAgain(
       { sealed: one.sealed, signed: signed.get(one.effect.id) ?? one.sealed.variants.at(-1) ?? null, sendNumber },
     ];
   });
-  const found = await sendAll(deps, rail, sends, sendUntilMs);
+  const found = await sendAll(deps, rail, sends, permittedMs + sendWindowMs(deps, rail));
   await deps.pool.tx('wishes done', (tx) =>
     endWishes(
       tx,

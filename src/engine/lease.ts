@@ -1,4 +1,4 @@
-/** How long a pass holds a rail's effects, and until when in that time it may begin a send. */
+/** How long a pass holds a rail's effects, and for how long after its permission it may begin a send. */
 import { SEND_BY_PART } from '../kernel/limits.ts';
 import type { EngineDeps } from './deps.ts';
 import type { Rail } from './rail.ts';
@@ -13,7 +13,8 @@ export function leaseMsOf(deps: Pick<EngineDeps, 'leaseMs'>, rail: Pick<Rail, 'c
   return Math.max(deps.leaseMs, (rail.capabilities.answerWithinMs ?? 0) * ANSWERS_PER_LEASE);
 }
 
-/** From its claim on, a pass begins sends for so long. */
+/** From its permission on (the seal, the raise), a pass begins sends for so long: counted from the claim, a slow plan or look would
+ *  use it up, and what is sealed would never leave. */
 export function sendWindowMs(deps: Pick<EngineDeps, 'leaseMs'>, rail: Pick<Rail, 'capabilities'>): number {
   return leaseMsOf(deps, rail) * SEND_BY_PART;
 }

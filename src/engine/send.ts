@@ -7,6 +7,7 @@ import { raiseAlert } from './alerts.ts';
 import type { EngineDeps } from './deps.ts';
 import { storeVariants } from './evidence-store.ts';
 import type { Found } from './judge.ts';
+import { sendWindowMs } from './lease.ts';
 import type { Rail, SealedEffect, Signed, VariantKind } from './rail.ts';
 import { readSafely } from './sealed.ts';
 
@@ -58,6 +59,20 @@ async function signOne(rail: Rail, sealed: SealedEffect, kind: VariantKind): Pro
   return rail.sign(sealed, await rail.specify(sealed, kind));
 }
 
+/** By rail: how long one send of the last pass took, in ms. */
+const lastTook = new WeakMap<Rail, number>();
+
+/**
+ * So many a pass may begin before its permission has grown old, at the pace of the last one (design §2: seal no more than can be
+ * sent). What was never measured is not bounded, and what may go at once always goes, so that a pace is measured anew.
+ */
+export function sendsFit(deps: EngineDeps, rail: Rail): number {
+  const tookMs = lastTook.get(rail);
+  if (tookMs === undefined) return Number.POSITIVE_INFINITY;
+  const rounds = Math.max(1, Math.floor(sendWindowMs(deps, rail) / Math.max(tookMs, 1)));
+  return rounds * rail.capabilities.sendConcurrencyMax;
+}
+
 /** Sends concurrently under the rail's limit; what is too late on our own clock is not sent. */
 export async function sendAll(
   deps: EngineDeps,
@@ -67,11 +82,14 @@ export async function sendAll(
 ): Promise<Map<bigint, Found>> {
   const found = new Map<bigint, Found>();
   const queue = [...list];
+  let tookMs = 0;
   async function sendNext(): Promise<void> {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       if (deps.ports.clock.monotonicMs() >= sendUntilMs) continue;
       deps.counters.sends += 1;
+      const beganMs = deps.ports.clock.monotonicMs();
       const answer = await rail.send(one.sealed, one.signed);
+      tookMs += deps.ports.clock.monotonicMs() - beganMs;
       found.set(one.sealed.effectId, {
         answer,
         observation: readSafely(deps, rail, answer, one.sealed),
@@ -80,6 +98,7 @@ export async function sendAll(
     }
   }
   await Promise.all(Array.from({ length: Math.min(rail.capabilities.sendConcurrencyMax, list.length) }, sendNext));
+  if (found.size > 0) lastTook.set(rail, tookMs / found.size);
   return found;
 }
 

@@ -71,20 +71,86 @@ test('a permission that has grown old by our own clock is not used (inv E11)', a
     silentUntil(() => []),
     {
       world: { leaseMs: 200 },
-      change: (rail) => ({
-        ...rail,
-        async plan(effects, context) {
-          // Longer than the quarter of the lease within which a send may begin.
-          await sleep(80);
-          return rail.plan(effects, context);
-        },
-      }),
+      change: (plain) => {
+        const rail = signing(plain);
+        return {
+          ...rail,
+          async sign(sealed, spec) {
+            // Longer than the quarter of the lease within which a send may begin.
+            await sleep(80);
+            const signed = await rail.sign?.(sealed, spec);
+            assert.ok(signed);
+            return signed;
+          },
+        };
+      },
     },
   );
   const id = await intendOne(one);
   await advanceOnce(one.engine, railOf(one));
   assert.equal((await effectOf(one, id)).state, 'SEALED');
   assert.equal(one.engine.counters.sends, 0, 'sent after its permission had ended');
+  await assertBooksClean(one.pool);
+  await one.end();
+});
+
+test('a slow plan and a slow look use up no permission: what is sealed leaves, and leaves again (req W10)', async () => {
+  const one = await makeNoopWorld(
+    silentUntil(() => [{ kind: 'not_found' }]),
+    {
+      capabilities: { resendAfterMs: 0 },
+      world: { leaseMs: 400 },
+      change: (rail) => ({
+        ...rail,
+        async plan(effects, context) {
+          await sleep(150);
+          return rail.plan(effects, context);
+        },
+        async look(sealed) {
+          await sleep(150);
+          return rail.look(sealed);
+        },
+      }),
+    },
+  );
+  const id = await intendOne(one);
+  await advanceOnce(one.engine, railOf(one));
+  assert.equal(one.engine.counters.sends, 1, 'the plan took longer than a send may wait');
+  await makeDue(one);
+  await advanceOnce(one.engine, railOf(one));
+  assert.equal(one.engine.counters.sends, 2, 'the look took longer than a send may wait');
+  assert.equal((await effectOf(one, id)).sendCount, 2);
+  await assertBooksClean(one.pool);
+  await one.end();
+});
+
+test('where sends are slow, a pass gives no permission that it cannot use: the rest stays unsealed, or unraised', async () => {
+  const one = await makeNoopWorld(
+    {
+      ...silentUntil(() => [{ kind: 'not_found' }]),
+      async send() {
+        await sleep(60);
+        return { kind: 'in_progress' };
+      },
+    },
+    { capabilities: { resendAfterMs: 0, sendConcurrencyMax: 1 }, world: { leaseMs: 400 } },
+  );
+  // The pace is measured by the first; of the next five a quarter of the lease holds one send of 60 ms.
+  await intendOne(one);
+  await advanceOnce(one.engine, railOf(one));
+  const before = one.engine.counters.sends;
+  assert.equal(before, 1);
+  for (let made = 0; made < 5; made += 1) await intendOne(one);
+  const sums =
+    'select count(*)::int as sealed, sum(send_count)::int as permissions from payonce.effects where sealed_at is not null';
+  for (let pass = 0; pass < 8; pass += 1) {
+    await makeDue(one);
+    await advanceOnce(one.engine, railOf(one));
+    const { rows } = await one.pool.query<{ sealed: number; permissions: number }>(sums);
+    assert.equal(rows[0]?.permissions, one.engine.counters.sends, `pass ${pass}: each permission is a send`);
+  }
+  const { rows } = await one.pool.query<{ sealed: number }>(sums);
+  assert.equal(rows[0]?.sealed, 6);
   await assertBooksClean(one.pool);
   await one.end();
 });
