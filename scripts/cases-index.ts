@@ -1,15 +1,14 @@
 /*
- * Which test proves which number. Reads test titles, compares them with test/cases.ts and prints (or with --write writes)
- * docs/cases-index.md. Fails when a number of the step in hand has no test and is not listed as pending, when a title
- * names a number that does not exist, and when the committed page is stale. Pending numbers are printed, those that have
- * got their test by now as well, so that the list shrinks.
+ * Which test proves which number. Reads test titles and compares them with test/cases.ts; with --list the whole list is
+ * printed (no file holds it: nothing can go stale). Fails when a number of the step in hand has no test and is not listed as
+ * pending, and when a title names a number that does not exist. Pending numbers are printed, those that have got their test
+ * by now as well, so that they are taken off.
  */
-import { globSync, mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './copy-tree.ts';
 import { NUMBERS, PENDING, STEP_NOW, STEPS, TOTALS, type Kind } from '../test/cases.ts';
 
-const PAGE = join(root, 'docs/cases-index.md');
 const KINDS: Kind[] = ['case', 'req', 'inv'];
 const HEADINGS: Record<Kind, string> = { case: 'Field cases', req: 'Requirements', inv: 'Invariants' };
 
@@ -86,11 +85,7 @@ function cell(text: string): string {
 }
 
 function page(steps: Map<string, number>, claims: Map<string, Claim[]>): string {
-  const out = [
-    '# Which test proves what',
-    '',
-    'Written by `npm run cases` from the titles of the tests and `test/cases.ts`; `npm run check` compares it.',
-  ];
+  const out = ['# Which test proves what', '', 'From the titles of the tests and `test/cases.ts`.'];
   for (const kind of KINDS) {
     const rows = [...steps].filter(([number]) => number.startsWith(kind));
     rows.sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
@@ -114,14 +109,8 @@ function page(steps: Map<string, number>, claims: Map<string, Claim[]>): string 
 function main(): void {
   const steps = stepOf();
   const claims = readClaims();
-  const text = page(steps, claims);
-  if (process.argv.includes('--write')) {
-    mkdirSync(join(root, 'docs'), { recursive: true });
-    writeFileSync(PAGE, text);
-  }
   const found = faults(steps, claims);
-  if (!existsSync(PAGE) || readFileSync(PAGE, 'utf8') !== text)
-    found.push('docs/cases-index.md is stale: run `npm run cases`');
+  if (process.argv.includes('--list')) console.log(page(steps, claims));
   const waiting = [...pending].filter((number) => !claims.has(number));
   const done = [...pending].filter((number) => claims.has(number));
   if (waiting.length > 0) console.log(`pending: ${waiting.join(', ')}`);

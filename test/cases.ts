@@ -1,7 +1,7 @@
 /*
  * The numbers that the proofs are counted by, as data: the field cases, the requirements of the five incidents and the
  * invariants, each under the step of the plan that brings its test. A test claims a number by naming it in its title
- * ("case E1", "req W1", "inv L1"). scripts/cases-index.ts holds the two together and writes docs/cases-index.md.
+ * ("case E1", "req W1", "inv L1"). scripts/cases-index.ts holds the two together; `npm run cases` lists them.
  */
 export type Kind = 'case' | 'req' | 'inv';
 

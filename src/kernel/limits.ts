@@ -56,3 +56,7 @@ export const SEND_BY_PART = 0.25;
 
 /** A case about something undecided is as urgent as can be after twice the rail's time to decide, and not before this. */
 export const OVERDUE_MS_MIN = 24 * 3_600_000;
+
+/** A chain's head so far ahead of our clock is not believed: what is sealed by its time could be neither freed nor ended until
+ *  then. No chain's rules let a block be minutes ahead; more than an hour is a node, or a clock of ours, that is wrong. */
+export const HEAD_AHEAD_MS_MAX = 3_600_000;

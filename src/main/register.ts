@@ -7,7 +7,9 @@
 import { raiseAlert, clearAlert } from '../engine/alerts.ts';
 import type { AssetRef, SignerSurvey } from '../engine/rail.ts';
 import { type CollectTerms, storeTerms } from '../flows/collections/index.ts';
+import type { BlockSource } from '../flows/deposits/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
+import { HEAD_AHEAD_MS_MAX } from '../kernel/limits.ts';
 import { parseAmount } from '../kernel/money.ts';
 import type { App, WiredChain } from './wire.ts';
 import { bankAssetId } from './wire-banks.ts';
@@ -179,7 +181,30 @@ export async function registerChain(app: App, chain: WiredChain): Promise<'regis
 /** Whether any node of a registered chain answers; what waits for it is not lost, and `/readyz` and an alert show it. */
 export async function checkHealth(app: App, chain: WiredChain): Promise<'registered' | 'degraded'> {
   const heads = await Promise.all(chain.rail.blocks.map((node) => node.latestHead()));
+  await tellHeadsAhead(app, chain, heads);
   return heads.some((head) => head.ok) ? healthy(app, chain) : degraded(app, chain, 'no node answers');
+}
+
+/** A node whose head is far ahead of the database's clock frames no payment (`rails/tron/plan.ts`); people learn which it is. */
+async function tellHeadsAhead(
+  app: App,
+  { rail }: WiredChain,
+  heads: readonly Awaited<ReturnType<BlockSource['latestHead']>>[],
+): Promise<void> {
+  const now = (await app.pool.query<{ now: Date }>('select payonce.now() as now')).rows[0]?.now;
+  if (now === undefined) return;
+  for (const [index, head] of heads.entries()) {
+    const source = rail.blocks[index]?.source ?? '';
+    if (!head.ok || head.value.timestamp === undefined) continue;
+    const key = `${rail.name}:${source}`;
+    const aheadMs = head.value.timestamp * 1_000n - BigInt(now.getTime());
+    if (aheadMs <= HEAD_AHEAD_MS_MAX) {
+      await clearAlert(app.pool, 'node_ahead', key);
+      continue;
+    }
+    const what = `The head of ${source} is ${aheadMs / 1_000n} s ahead of the database's clock, and is not believed`;
+    await raiseAlert(app.pool, 'node_ahead', key, `${what}: look after that node, or after the clock.`, app.log);
+  }
 }
 
 /** Where no sequence is kept, a wallet begins at 0 and stays there. */

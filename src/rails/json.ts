@@ -28,6 +28,19 @@ export function unitsOf(value: Json | undefined): bigint | null {
   return typeof value === 'string' && /^(0|[1-9][0-9]{0,77})$/.test(value) ? BigInt(value) : null;
 }
 
+/** Heights, nonces, counts, and all figures of TRON have 64 bits with a sign, as the database's columns for them: more is none. */
+const LONG_MAX = 2n ** 63n - 1n;
+
+export function isLong(value: bigint): boolean {
+  return value <= LONG_MAX;
+}
+
+/** A figure in decimal digits that fits 64 bits with a sign, or `null`. */
+export function longOf(value: Json | undefined): bigint | null {
+  const units = unitsOf(value);
+  return units !== null && isLong(units) ? units : null;
+}
+
 /** `undefined` where the text is not JSON. */
 export function parseJson(text: string): Json | undefined {
   try {

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { createDepositAddress } from '../../src/flows/deposits/index.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { recheckSettledOnce } from '../../src/engine/vanished.ts';
+import { checkHealth } from '../../src/main/register.ts';
 import { hexAddress } from '../../src/rails/tron/address.ts';
 import { canonicalAddress } from '../../src/rails/tron/index.ts';
 import { PARTNER, startTronApp, type TronApp, TRX } from '../support/tron-app.ts';
@@ -75,6 +76,35 @@ test('a head that one node puts a year ahead frames no payment: it is paid by wh
   const [sealed] = await one.rows<{ expect: { expiration?: unknown } }>('select expect from payonce.effects');
   assert.ok(Number(sealed?.expect.expiration) < Date.now() + YEAR_MS / 2, JSON.stringify(sealed));
   first.lie = null;
+  await one.drain();
+  assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
+  await one.end();
+});
+
+test('a head hours ahead of our clock frames no payment, also where no other node answers; people are told which node it is', async () => {
+  const { one, first, second } = await appWithLiars('liar_alone');
+  first.lie = (path, _request, answer) => {
+    if (path !== 'wallet/getnowblock') return undefined;
+    answer.block_header.raw_data.timestamp += 2 * 3_600_000;
+    return answer;
+  };
+  second.lie = (path) => (path.endsWith('getnowblock') ? {} : undefined);
+  const to = await pay(one);
+  await one.pass();
+  const [held] = await one.rows<{ state: string; why: string }>(
+    'select state, wait_reason as why from payonce.effects',
+  );
+  assert.equal(held?.state, 'PENDING');
+  assert.match(held?.why ?? '', /^HEAD_AHEAD: .* s ahead of our clock/);
+  await checkHealth(one.app, one.chain);
+  const told = "select message from payonce.alerts where kind = 'node_ahead' and cleared_at is null";
+  const alerts = await one.rows<{ message: string }>(told);
+  assert.equal(alerts.length, 1);
+  assert.ok(alerts[0]?.message.includes(new URL(first.url).host), JSON.stringify(alerts));
+  first.lie = null;
+  second.lie = null;
+  await checkHealth(one.app, one.chain);
+  assert.deepEqual(await one.rows(told), []);
   await one.drain();
   assert.deepEqual([await statesOf(one), await paidTo(one, to)], [['SETTLED'], 1]);
   await one.end();

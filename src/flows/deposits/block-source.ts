@@ -13,6 +13,8 @@ export interface BlockRef {
 
 export interface BlockHeader extends BlockRef {
   readonly parentHash: string;
+  /** Seconds; absent: it tells none. */
+  readonly timestamp?: bigint;
 }
 
 export interface TransferLog {

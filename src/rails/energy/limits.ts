@@ -6,8 +6,6 @@ export const LOOK_EVERY_MS = 2_000;
 export const RESEND_AFTER_MS = 15_000;
 /** Orders at once at one market; it limits the rate. */
 export const SEND_CONCURRENCY_MAX = 8;
-/** TRON counts sun in 64 bits with a sign: more is no price of anything, and no posting could hold it. */
-export const PRICE_SUN_MAX = 2n ** 63n - 1n;
 /** One answer; a longer one is cut and reads as unreadable. */
 export const READ_BYTES_MAX = 65_536;
 /** A receiver's stall bounds how late a request may execute (design §2). */

@@ -7,10 +7,9 @@
  * market may have said no to what it then did, so its word is believed after lateness and a look that shows nothing.
  */
 import type { Answer, Observation, ObservationKind, RailCost, SealedEffect } from '../../engine/rail.ts';
-import { excerpt, isArray, isObject, parseLossless, unitsOf } from '../json.ts';
+import { excerpt, isArray, isObject, longOf, parseLossless } from '../json.ts';
 import { readAnswerBody } from './answer-body.ts';
 import { readOrder, type SealedOrder } from './order.ts';
-import { PRICE_SUN_MAX } from './limits.ts';
 import type { CodeRow, MarketError, MarketOrder, MarketProfile, OrderMeaning } from './profile.ts';
 
 /** Answers of a door-keeper or a gateway, whatever the body says: they come before the order is looked at. */
@@ -104,9 +103,8 @@ function judge(scene: Scene, order: MarketOrder): Told {
   switch (meaningOf(profile, order)) {
     case 'delegated': {
       // Delivered, but not at what price: what would be booked is not known.
-      const price = unitsOf(order.price ?? undefined);
-      if (price === null || price === 0n || price > PRICE_SUN_MAX)
-        return says('accepted', `${detail}, and shows no price`, about);
+      const price = longOf(order.price ?? undefined);
+      if (price === null || price === 0n) return says('accepted', `${detail}, and shows no price`, about);
       // Dearer than allowed it is paid all the same: what was taken is booked, and the flow tells people and orders no more.
       const over = price > scene.priceMax ? `, ordered for ${scene.priceMax} at most` : '';
       return says('final_success', `${detail} for ${price}${over}`, { ...about, cost: scene.toCost(price) });

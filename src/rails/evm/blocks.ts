@@ -10,7 +10,7 @@
 import type { Json } from '../../engine/rail.ts';
 import { findTransactions, type Holder, readBalances } from './balances.ts';
 import { bloomOf } from './bloom.ts';
-import { field, hexOf, isArray, quantityOf } from './json.ts';
+import { countOf, field, hexOf, isArray, quantityOf } from './json.ts';
 import {
   blockCall,
   type EvmNode,
@@ -205,7 +205,7 @@ function readTransaction(value: Json, receipt: Receipt): ChainTransaction | null
   const hash = hexOf(field(value, 'hash'));
   const from = hexOf(field(value, 'from'));
   const amount = quantityOf(field(value, 'value'));
-  const nonce = quantityOf(field(value, 'nonce'));
+  const nonce = countOf(field(value, 'nonce'));
   if (hash === null || from === null || amount === null || nonce === null) return null;
   return { hash, from, to: hexOf(field(value, 'to')), value: amount, nonce, receipt };
 }

@@ -1,5 +1,6 @@
 /** Reading what a node sent: the shared readers, and a chain's hex. A figure is a bigint or it is unreadable. */
 import type { Json } from '../../engine/rail.ts';
+import { isLong } from '../json.ts';
 
 export { field, isArray, isObject, parseJson, textOf, unitsOf } from '../json.ts';
 
@@ -9,6 +10,12 @@ const DATA = /^0x(?:[0-9a-fA-F]{2})*$/;
 /** A JSON-RPC quantity (`0x1f`), or `null`. */
 export function quantityOf(value: Json | undefined): bigint | null {
   return typeof value === 'string' && QUANTITY.test(value) ? BigInt(value) : null;
+}
+
+/** A quantity that is a height, a nonce or a count, or `null`: clients keep them in 64 bits (EIP-1985, EIP-2681). */
+export function countOf(value: Json | undefined): bigint | null {
+  const count = quantityOf(value);
+  return count !== null && isLong(count) ? count : null;
 }
 
 /** Hex data in lower case, or `null`. */

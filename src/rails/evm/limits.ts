@@ -19,6 +19,10 @@ export const BUMP_NUMERATOR = 9n;
 export const BUMP_DENOMINATOR = 8n;
 /** Twice the base fee outlasts six full blocks in a row (each raises it by an eighth). */
 export const BASE_FEE_FACTOR = 2n;
+/** Wei. No chain has so much coin; what a receipt shows above it is no cost, and no account could hold it. */
+export const COST_WEI_MAX = 2n ** 128n;
+/** Seconds. Past the calendar of clocks and databases a block has no time. */
+export const TIME_S_MAX = 8_640_000_000_000n;
 /** Blocks of fee history whose median tip is the market. */
 export const FEE_HISTORY_BLOCKS = 10;
 /** Below this no node relays a tip; 0 is what an empty chain's history shows. */

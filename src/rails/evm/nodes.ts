@@ -4,7 +4,8 @@ import type { Log } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import type { WireLimits } from '../http.ts';
 import { nameNodes } from '../node-list.ts';
-import { field, hexOf, quantityOf, toQuantity } from './json.ts';
+import { countOf, field, hexOf, quantityOf, toQuantity } from './json.ts';
+import { TIME_S_MAX } from './limits.ts';
 import { type Line, type NodeConfig, openLine, type RpcCall, type RpcNode, type RpcResult } from './rpc.ts';
 
 export type Finality = { readonly tag: 'finalized' } | { readonly depth: number };
@@ -121,16 +122,21 @@ export function quantityIn(result: RpcResult | undefined): bigint | null {
   return result?.kind === 'result' ? quantityOf(result.value) : null;
 }
 
+export function countIn(result: RpcResult | undefined): bigint | null {
+  return result?.kind === 'result' ? countOf(result.value) : null;
+}
+
 export function headerIn(result: RpcResult | undefined): Header | null {
   return result?.kind === 'result' ? headerOf(result.value) : null;
 }
 
 export function headerOf(value: Json): Header | null {
-  const number = quantityOf(field(value, 'number'));
+  const number = countOf(field(value, 'number'));
   const hash = hexOf(field(value, 'hash'));
   const parentHash = hexOf(field(value, 'parentHash'));
-  const timestamp = quantityOf(field(value, 'timestamp'));
+  const timestamp = countOf(field(value, 'timestamp'));
   if (number === null || hash === null || parentHash === null || timestamp === null) return null;
+  if (timestamp > TIME_S_MAX) return null;
   const baseFeePerGas = quantityOf(field(value, 'baseFeePerGas'));
   return { number, hash, parentHash, timestamp, baseFeePerGas, logsBloom: hexOf(field(value, 'logsBloom')) };
 }

@@ -1,6 +1,7 @@
 /** Receipts: read strictly. Pure. */
 import type { Json } from '../../engine/rail.ts';
-import { field, hexOf, isArray, quantityOf, textOf } from './json.ts';
+import { countOf, field, hexOf, isArray, quantityOf, textOf } from './json.ts';
+import { COST_WEI_MAX } from './limits.ts';
 
 export interface ReceiptLog {
   readonly address: string;
@@ -24,13 +25,15 @@ export interface Receipt {
 export function readReceipt(value: Json | undefined): Receipt | null {
   const hash = hexOf(field(value, 'transactionHash'));
   const status = quantityOf(field(value, 'status'));
-  const blockNumber = quantityOf(field(value, 'blockNumber'));
+  const blockNumber = countOf(field(value, 'blockNumber'));
   const blockHash = hexOf(field(value, 'blockHash'));
-  const gasUsed = quantityOf(field(value, 'gasUsed'));
+  const gasUsed = countOf(field(value, 'gasUsed'));
   const price = quantityOf(field(value, 'effectiveGasPrice'));
   const rawLogs = field(value, 'logs');
   if (hash === null || blockNumber === null || blockHash === null || gasUsed === null || price === null) return null;
   if ((status !== 0n && status !== 1n) || !isArray(rawLogs)) return null;
+  const cost = gasUsed * price + (quantityOf(field(value, 'l1Fee')) ?? 0n);
+  if (cost > COST_WEI_MAX) return null;
   const logs: ReceiptLog[] = [];
   for (const raw of rawLogs) {
     const log = readLog(raw);
@@ -44,7 +47,7 @@ export function readReceipt(value: Json | undefined): Receipt | null {
     blockHash,
     from: hexOf(field(value, 'from')),
     gasUsed,
-    cost: gasUsed * price + (quantityOf(field(value, 'l1Fee')) ?? 0n),
+    cost,
     logs,
   };
 }

@@ -1,7 +1,7 @@
 /** What the chain knows of our signers: compared with the allotted nonces before each seal (quarantine, design §4). */
 import type { SignerSurvey } from '../../engine/rail.ts';
 import { canonicalAddress } from './address.ts';
-import { countCall, type EvmNode, quantityIn } from './nodes.ts';
+import { countCall, countIn, type EvmNode } from './nodes.ts';
 
 /** The highest count of any node: a lagging node must not hide a use of the key that another one shows. */
 export async function surveySigners(nodes: readonly EvmNode[], signers: readonly string[]): Promise<SignerSurvey[]> {
@@ -9,7 +9,7 @@ export async function surveySigners(nodes: readonly EvmNode[], signers: readonly
   const calls = signers.map((signer) => countCall(canonicalAddress(signer), 'latest'));
   const perNode = await Promise.all(nodes.map((node) => node.checked.ask(calls)));
   return signers.map((signer, index) => {
-    const heads = perNode.map((results) => quantityIn(results[index])).filter((count) => count !== null);
+    const heads = perNode.map((results) => countIn(results[index])).filter((count) => count !== null);
     return {
       signer,
       nonceHead: heads.reduce<bigint | null>((most, count) => (most === null || count > most ? count : most), null),

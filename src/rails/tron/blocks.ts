@@ -11,7 +11,7 @@
  */
 import type { Json } from '../../engine/rail.ts';
 import { type ShownLog, TRANSFER_TOPIC } from '../expected-logs.ts';
-import { field, isArray, isObject, plainWord, textOf, unitsOf } from '../json.ts';
+import { field, isArray, isObject, plainWord, textOf, longOf } from '../json.ts';
 import { canonicalAddress, fromNode } from './address.ts';
 import { findTransactions, type Holder, readBalances } from './balances.ts';
 import { askBlock, headerIn, type Header, type Read, readHeader, type TronNode, type View } from './nodes.ts';
@@ -149,7 +149,7 @@ async function readReceipts(
   const receipts = new Map<string, Json>();
   for (const value of result.value) {
     const txId = hashOf(field(value, 'id'));
-    const isOfBlock = unitsOf(field(value, 'blockNumber')) === number;
+    const isOfBlock = longOf(field(value, 'blockNumber')) === number;
     if (txId === null || !isOfBlock) return { ok: false, fault: 'a receipt is not of this block' };
     receipts.set(txId, value);
   }
@@ -211,7 +211,7 @@ function readMove(value: Json): Pick<ChainTransaction, 'from' | 'to' | 'value'> 
     case 'TriggerSmartContract':
       return move(from, field(body, 'contract_address'), field(body, 'call_value') ?? '0');
     case 'CreateSmartContract': {
-      const sun = unitsOf(field(field(body, 'new_contract'), 'call_value') ?? '0');
+      const sun = longOf(field(field(body, 'new_contract'), 'call_value') ?? '0');
       return sun === null ? null : { from, to: null, value: sun };
     }
     default:
@@ -222,6 +222,6 @@ function readMove(value: Json): Pick<ChainTransaction, 'from' | 'to' | 'value'> 
 
 function move(from: string, toValue: Json | undefined, amount: Json | undefined) {
   const to = fromNode(toValue);
-  const value = unitsOf(amount);
+  const value = longOf(amount);
   return to === null || value === null ? null : { from, to, value };
 }

@@ -103,6 +103,7 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
   const readConfig = { ...config, named };
   // What each operator's nodes of the right chain showed last: what they show less of later was not so.
   const solidTimes = new Map<string, number>();
+  const witnesses = Math.min(2, new Set(nodes.map((node) => node.name.operator)).size);
 
   return {
     name: config.name,
@@ -113,7 +114,7 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
       return specOf(sealed, kind);
     },
     sign: (sealed, spec) => signSealed(ports, signer, sealed, spec),
-    withholds: (sealed) => whyExpired(sealed, agreedTimeMs(solidTimes)),
+    withholds: (sealed) => whyExpired(sealed, agreedTimeMs(solidTimes, witnesses)),
     send(sealed, signed) {
       assert(signed !== null, 'a TRON send carries the signed transaction');
       return sendSigned(sealed, signed);
@@ -137,10 +138,10 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
   };
 }
 
-/** The newest time that two operators have reached; the one's where there is one. A single node keeps nothing from being sent. */
-function agreedTimeMs(byOperator: ReadonlyMap<string, number>): number {
-  const [first = 0, second = first] = [...byOperator.values()].sort((left, right) => right - left);
-  return second;
+/** The newest time that two operators have reached, or the one where there is one. Of two, one alone keeps nothing from being sent. */
+function agreedTimeMs(byOperator: ReadonlyMap<string, number>, witnesses: number): number {
+  const newestFirst = [...byOperator.values()].sort((left, right) => right - left);
+  return newestFirst[witnesses - 1] ?? 0;
 }
 
 /** After its expiration in solid time no block can take the bytes: sending them on would only make noise. */

@@ -31,8 +31,6 @@ export const READ_BYTES_MAX = 67_108_864;
 export const SUN_MAX = 9_007_199_254_740_991n;
 /** The year 2200, ms. A node that shows a later time shows nothing: beyond the calendar dates themselves fail. */
 export const TIME_MS_MAX = 7_258_118_400_000n;
-/** No node takes bytes that expire later than a day after its head; a head so far before our clock makes such. */
-export const AHEAD_MS_MAX = 86_400_000;
 /** More than this the chain refuses as a transaction's `fee_limit` (15,000 TRX). */
 export const FEE_LIMIT_SUN_MAX = 15_000_000_000n;
 /** The simulation's energy plus a quarter: the receiver's slot may turn cold, and the contract's factor may rise before

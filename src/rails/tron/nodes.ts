@@ -4,7 +4,7 @@ import { assert } from '../../kernel/errors.ts';
 import type { Log } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import type { WireLimits } from '../http.ts';
-import { field, textOf, unitsOf } from '../json.ts';
+import { field, textOf, longOf } from '../json.ts';
 import { nameNodes } from '../node-list.ts';
 import type { Pace } from './lanes.ts';
 import { TIME_MS_MAX } from './limits.ts';
@@ -153,8 +153,8 @@ export function headerOf(value: Json | undefined): Header | null {
   const id = textOf(field(value, 'blockID'));
   const parentId = textOf(field(raw, 'parentHash'));
   // A default of protobuf is not printed: block 0 has no number, and may have no time.
-  const number = unitsOf(field(raw, 'number') ?? '0');
-  const time = unitsOf(field(raw, 'timestamp') ?? (number === 0n ? '0' : undefined));
+  const number = longOf(field(raw, 'number') ?? '0');
+  const time = longOf(field(raw, 'timestamp') ?? (number === 0n ? '0' : undefined));
   if (id === null || parentId === null || number === null || time === null || time > TIME_MS_MAX) return null;
   if (!BLOCK_ID.test(id) || !BLOCK_ID.test(parentId) || BigInt(`0x${id.slice(0, 16)}`) !== number) return null;
   return { number, id: id.toLowerCase(), parentId: parentId.toLowerCase(), timeMs: Number(time) };

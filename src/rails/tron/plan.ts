@@ -5,12 +5,14 @@
  * It is a courtesy, not a proof: it keeps payments that would fail from burning fees, and says why one has to wait. The
  * reference is a *solid* block, so that a small fork does not make the bytes invalid, and where nodes of several operators
  * answer one that two of them show: bytes upon a block that only one node has could never be included, nor proved absent.
- * The expiration counts from the head's own time, which one node alone cannot put far ahead. Balances are the head's, less what is sealed and not final, less what this very batch takes.
+ * The expiration counts from the head's own time, which one node alone cannot put far ahead. Balances are the head's, less
+ * what is sealed and not final, less what this very batch takes.
  */
 import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import { HEAD_AHEAD_MS_MAX } from '../../kernel/limits.ts';
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
 import { overLanes } from './lanes.ts';
-import { AHEAD_MS_MAX, UNSOLID_BLOCKS_MAX } from './limits.ts';
+import { UNSOLID_BLOCKS_MAX } from './limits.ts';
 import { readHeader, type Header, type Read, type TronNode } from './nodes.ts';
 import { amountFault, type Body, bodyOf, toSun } from './payload.ts';
 import { judgeEffect, Budget, type PlanConfig, type Scene } from './afford.ts';
@@ -45,7 +47,12 @@ export async function planEffects(
     if (verdicts.ok) return verdicts.value;
     faults.push(`${one.node.name.source}: ${verdicts.fault}`);
   }
-  const reason = nodes.every((node) => node.lastVerdict() === 'wrong') ? 'WRONG_CHAIN' : 'NODE_DOWN';
+  const ahead = heads.some((one) => whyUnfit(one, config) === null && whyAhead(one, [], config) !== null);
+  const reason = nodes.every((node) => node.lastVerdict() === 'wrong')
+    ? 'WRONG_CHAIN'
+    : ahead
+      ? 'HEAD_AHEAD'
+      : 'NODE_DOWN';
   return effects.map(() => wait(reason, faults.join('; ')));
 }
 
@@ -66,12 +73,13 @@ function whyUnfit({ head, solid }: Heads, config: PlanConfig): string | null {
   return behindMs >= config.expiresAfterMs ? `it is behind: its head is ${Math.floor(behindMs / 1_000)} s old` : null;
 }
 
-/** A head that another operator's does not come near, nor our clock: what is sealed by it would be in doubt until then. */
+/** A head that neither another operator's nor our clock comes near: what is sealed by it would be in doubt until then. */
 function whyAhead({ head }: Heads, others: readonly Heads[], config: PlanConfig): string | null {
   const nowMs = config.now().getTime();
   const shownMs = Math.max(nowMs, ...others.map((other) => other.head.timeMs));
-  const limitMs = others.length > 0 ? shownMs + config.expiresAfterMs : nowMs + AHEAD_MS_MAX;
-  return head.timeMs > limitMs ? `its head is ${Math.floor((head.timeMs - shownMs) / 1_000)} s ahead` : null;
+  const nearMs = others.length > 0 ? shownMs + config.expiresAfterMs : Number.POSITIVE_INFINITY;
+  const limitMs = Math.min(nearMs, nowMs + HEAD_AHEAD_MS_MAX);
+  return head.timeMs > limitMs ? `its head is ${Math.floor((head.timeMs - nowMs) / 1_000)} s ahead of our clock` : null;
 }
 
 /** The newest solid block that this node and one of another operator both show; its own where no other one is up to date. */

@@ -8,7 +8,7 @@
  */
 import type { Answer, Json, Observation, ObservationKind, RailCost, SealedEffect } from '../../engine/rail.ts';
 import { logsMet } from '../expected-logs.ts';
-import { excerpt, field, parseLossless, textOf, unitsOf } from '../json.ts';
+import { excerpt, field, parseLossless, textOf, longOf } from '../json.ts';
 import { readSendAnswer } from './answers.ts';
 import { EXPIRY_MARGIN_MS } from './limits.ts';
 import { fromItem, LOOK_FORM } from './look-body.ts';
@@ -194,7 +194,7 @@ function knownAt(item: Json | undefined): Header | string {
   const info = fromItem(field(item, 'info'));
   if (info.kind === 'unreadable') return info.detail;
   const found = hashOf(field(info.value, 'id'));
-  const at = unitsOf(field(info.value, 'blockNumber'));
+  const at = longOf(field(info.value, 'blockNumber'));
   if (txId === null || found !== txId || at !== header.number) {
     return `it has ${txId} in block ${header.number} and does not find it by id: it keeps no history`;
   }

@@ -10,7 +10,7 @@
  * addInternalTx). A note that is in neither list is no money, and is handed on for people.
  */
 import type { Json } from '../../engine/rail.ts';
-import { field, isArray, plainWord, textOf, unitsOf } from '../json.ts';
+import { field, isArray, plainWord, textOf, longOf } from '../json.ts';
 import type { ShownLog } from '../expected-logs.ts';
 import { fromNode } from './address.ts';
 
@@ -74,9 +74,9 @@ export function outcomeOf(word: string | null): Outcome {
 
 export function readInfo(value: Json | undefined): TxInfo | null {
   const txId = hashOf(field(value, 'id'));
-  const blockNumber = unitsOf(field(value, 'blockNumber'));
+  const blockNumber = longOf(field(value, 'blockNumber'));
   // Defaults of protobuf are not printed: no fee is no field.
-  const fee = unitsOf(field(value, 'fee') ?? '0');
+  const fee = longOf(field(value, 'fee') ?? '0');
   const logs = readLogs(field(value, 'log'));
   const internal = readInternal(field(value, 'internal_transactions'));
   if (txId === null || blockNumber === null || fee === null || logs === null || internal === null) return null;
@@ -154,7 +154,7 @@ function readInternal(value: Json | undefined): Inside | null {
     const values = field(raw, 'callValueInfo') ?? [];
     if (!isArray(values)) return null;
     for (const one of values) {
-      const amount = unitsOf(field(one, 'callValue') ?? '0');
+      const amount = longOf(field(one, 'callValue') ?? '0');
       if (amount === null) return null;
       // A token of the old kind (TRC-10) names its id; what is left is TRX.
       if (amount === 0n || field(one, 'tokenId') !== undefined) continue;

@@ -1,5 +1,5 @@
 /** What an account has to pay with: TRX, bandwidth and energy; and the chain's prices. Read strictly. Pure. */
-import { field, isArray, isObject, textOf, unitsOf } from '../json.ts';
+import { field, isArray, isObject, textOf, longOf } from '../json.ts';
 import type { Json } from '../../engine/rail.ts';
 import { SUN_MAX } from './limits.ts';
 import type { TronResult } from './wire.ts';
@@ -16,7 +16,7 @@ export function readAccount(result: TronResult | undefined): Account | null {
   if (Object.keys(result.value).length === 0) return { exists: false, isContract: false, balanceSun: 0n };
   if (textOf(result.value['address']) === null) return null;
   // Defaults of protobuf are not printed.
-  const balanceSun = unitsOf(result.value['balance'] ?? '0');
+  const balanceSun = longOf(result.value['balance'] ?? '0');
   return balanceSun === null
     ? null
     : { exists: true, isContract: field(result.value, 'type') === 'Contract', balanceSun };
@@ -31,7 +31,7 @@ export interface Resources {
 
 export function readResources(result: TronResult | undefined): Resources | null {
   if (result?.kind !== 'value' || !isObject(result.value)) return null;
-  const figure = (name: string): bigint | null => unitsOf(field(result.value, name) ?? '0');
+  const figure = (name: string): bigint | null => longOf(field(result.value, name) ?? '0');
   const left = (limit: string, used: string): bigint | null => {
     const [all, gone] = [figure(limit), figure(used)];
     return all === null || gone === null ? null : all > gone ? all - gone : 0n;
@@ -65,7 +65,7 @@ export function readPrices(result: TronResult): Prices | null {
 
 /** More sun than there is TRX is no price: multiplied by a size it would not fit where needs are written down. */
 function priceOf(value: Json): bigint | null {
-  const sun = unitsOf(value);
+  const sun = longOf(value);
   return sun === null || sun > SUN_MAX ? null : sun;
 }
 
@@ -85,7 +85,7 @@ export function readSimulation(result: TronResult | undefined): Simulation {
   if (failed || (code !== null && code !== 'SUCCESS' && FAILED_CODES.has(code))) {
     return { kind: 'failed', why: message === '' ? (code ?? 'REVERT') : message };
   }
-  const energy = unitsOf(field(result.value, 'energy_used') ?? '0');
+  const energy = longOf(field(result.value, 'energy_used') ?? '0');
   if (field(told, 'result') !== true || energy === null) {
     return { kind: 'unreadable', why: `${code ?? 'no result'}: ${message}` };
   }

@@ -4,6 +4,7 @@ import type { Need, PlanWait } from '../../engine/rail.ts';
 export type WaitReason =
   | 'NODE_DOWN'
   | 'WRONG_CHAIN'
+  | 'HEAD_AHEAD'
   | 'NO_KEY'
   | 'SIGNER_IS_NOT_WALLET'
   | 'ALLOWANCE_SHORT'
@@ -19,6 +20,7 @@ export type WaitReason =
 const REASONS: Readonly<Record<WaitReason, Pick<PlanWait, 'alert' | 'lasts'>>> = {
   NODE_DOWN: { alert: false, lasts: 'a_while' },
   WRONG_CHAIN: { alert: true, lasts: 'until_mended' },
+  HEAD_AHEAD: { alert: true, lasts: 'a_while' },
   NO_KEY: { alert: true, lasts: 'for_good' },
   SIGNER_IS_NOT_WALLET: { alert: true, lasts: 'until_mended' },
   ALLOWANCE_SHORT: { alert: true, lasts: 'until_mended' },
