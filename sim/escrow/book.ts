@@ -58,7 +58,8 @@ export type Move = {
 };
 
 export type EscrowBook = {
-  open(trade: NewTrade, lagMs: number): Trade;
+  /** `id`: of a trade that stood in an earlier book. */
+  open(trade: NewTrade, lagMs: number, id?: string): Trade;
   /** Throws where there is no such trade, or nothing left to release. */
   move(id: string, move: Move): Trade;
   get(id: string): Trade | null;
@@ -90,11 +91,11 @@ export function makeBook(now: () => Date, makeId: () => string): EscrowBook {
   const trades = new Map<string, Trade>();
   const byReference = new Map<string, string[]>();
   return {
-    open(asked, lagMs) {
+    open(asked, lagMs, id = makeId()) {
       const at = now();
       const trade: Trade = {
         ...asked,
-        id: makeId(),
+        id,
         openedAt: at,
         updatedAt: at,
         stage: 'created',

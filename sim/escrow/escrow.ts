@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type BankClock, makeBankClock } from '../bank/clock.ts';
 import { makeIds } from '../bank/ids.ts';
 import { breakOff, closeServer, readBody, toRequest } from '../bank/respond.ts';
-import { type EscrowBook, isOver, makeBook, type Move, type Trade } from './book.ts';
+import { type EscrowBook, isOver, makeBook, type Move, type NewTrade, type Trade } from './book.ts';
 import { makeCounter } from './counter.ts';
 import { makeEscrowDoor } from './door.ts';
 import {
@@ -91,6 +91,8 @@ export type Escrow = {
     /** Shown in this word until its next step, whatever its stage: one of the provider's other words, or one unheard of. */
     readonly say: (id: string, state: string) => void;
   };
+  /** Trades that stood in the book of an earlier run stand in this one, under their ids; what is there already stays. */
+  carryOver(trades: readonly (NewTrade & Pick<Trade, 'id'>)[]): void;
   /** The old secret is refused from now on. Returns the new one. */
   rotate(): string;
   /** Requests are taken in, nothing is executed, as under SIGSTOP; `resume` executes them all. */
@@ -231,6 +233,13 @@ export async function startEscrow(options: EscrowOptions = {}): Promise<Escrow> 
         said.set(tradeId, { state, steps: trade.steps.length });
         webhooks.tell(trade);
       },
+    },
+    carryOver(standing) {
+      for (const { id: tradeId, ...trade } of standing) {
+        if (book.get(tradeId) !== null) continue;
+        const resumed = book.open(trade, 0, tradeId);
+        if (options.auto !== undefined) playOut(resumed, options.auto);
+      }
     },
     rotate() {
       secret = id('lp_', 32);

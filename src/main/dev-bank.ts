@@ -7,12 +7,10 @@
  * what was under way goes on; its books begin anew at each start with what our ledger says is left, and its ids never repeat.
  * Never: anything for production.
  */
-import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { join } from 'node:path';
 import { type Bank, startBank } from '../../sim/bank/bank.ts';
 import { accountName } from '../ledger/accounts.ts';
 import type { BankConfig } from './config.ts';
+import { readPlace } from './dev-place.ts';
 import type { App } from './wire.ts';
 import type { WiredBank } from './wire-banks.ts';
 
@@ -31,18 +29,11 @@ const FAIL_MS = 500;
 /** After it was paid. */
 const GIVE_BACK_MS = 3_000;
 
-/** Where it listened before, and how often it was started: its ids come from that. */
-interface Kept {
-  readonly port: number;
-  readonly starts: number;
-}
 const STATE_FILE = 'bank.json';
 
 /** Everything started is given to `standing`. */
 export async function startDevBank(standing: AsyncDisposableStack, dataFolder: string | null): Promise<Bank> {
-  const file = dataFolder === null ? null : join(dataFolder, STATE_FILE);
-  const kept = file === null ? null : await readKept(file);
-  const starts = (kept?.starts ?? 0) + 1;
+  const place = await readPlace(dataFolder, STATE_FILE);
   const lost = { on: 'create', fault: { kind: 'lose_answer' } } as const;
   const to = (account: string) => ({
     on: 'create' as const,
@@ -51,10 +42,10 @@ export async function startDevBank(standing: AsyncDisposableStack, dataFolder: s
   const bank = standing.adopt(
     await startBank({
       profile: 'generic',
-      seed: `payonce up ${starts}`,
+      seed: `payonce up ${place.starts}`,
       settleMs: SETTLE_MS,
       balance: BANK_FUNDS,
-      ...(kept !== null && (await isFree(kept.port)) ? { port: kept.port } : {}),
+      ...(place.port === null ? {} : { port: place.port }),
       faults: [
         { ...lost, calls: LOST_FIRST },
         { ...lost, chance: LOST_LATER },
@@ -65,30 +56,8 @@ export async function startDevBank(standing: AsyncDisposableStack, dataFolder: s
     (one) => one.stop(),
   );
   bank.accounts.close(DEMO_ACCOUNTS.refused);
-  if (file !== null) await writeFile(file, `${JSON.stringify({ port: bank.port, starts } satisfies Kept)}\n`);
+  await place.keep(bank.port);
   return bank;
-}
-
-/** A file that is damaged is as none: another address, which the alert `sends_withheld` tells. */
-async function readKept(file: string): Promise<Kept | null> {
-  try {
-    const read: unknown = JSON.parse(await readFile(file, 'utf8'));
-    if (typeof read !== 'object' || read === null || !('port' in read) || !('starts' in read)) return null;
-    const { port, starts } = read;
-    return Number.isSafeInteger(port) && Number.isSafeInteger(starts)
-      ? { port: Number(port), starts: Number(starts) }
-      : null;
-  } catch {
-    return null;
-  }
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const probe = createServer();
-  probe.once('error', () => resolve(false));
-  probe.listen({ host: '127.0.0.1', port, exclusive: true }, () => probe.close(() => resolve(true)));
-  return promise;
 }
 
 export function bankConfig(bank: Bank): BankConfig {

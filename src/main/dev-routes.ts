@@ -1,7 +1,7 @@
 /**
  * Routes of the development start alone: a customer who pays in on a local chain, a withdrawal beside the receiver's
- * balance read from that chain, and a transfer beside what arrived by the bank's own books. They wait, so that a few pasted
- * lines tell the whole story.
+ * balance read from that chain, a transfer beside what arrived by the bank's own books, and a buyer's order beside the trades of the
+ * liquidity provider's own book. They wait, so that a few pasted lines tell the whole story.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
@@ -10,6 +10,8 @@ import { callerOf, makeAuthenticate } from '../api/auth.ts';
 import { makeKeyReader } from '../api/keys.ts';
 import { loadHistory } from '../engine/order-store.ts';
 import { createDepositAddress, listDeposits, toDepositData } from '../flows/deposits/index.ts';
+import { listDepositOrders } from '../flows/p2p/reads.ts';
+import { toDepositView } from '../flows/p2p/view.ts';
 import { loadFate, readTransferById } from '../flows/transfers/store.ts';
 import { toDetail as toTransferDetail } from '../flows/transfers/view.ts';
 import { readWithdrawal } from '../flows/withdrawals/store.ts';
@@ -17,6 +19,7 @@ import { toDetail } from '../flows/withdrawals/view.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits, parseAmount } from '../kernel/money.ts';
 import type { Bank } from '../../sim/bank/bank.ts';
+import type { Escrow } from '../../sim/escrow/escrow.ts';
 import { nativeBalance, sendAndMine, tokenBalance, transferData } from '../../sim/evm-send.ts';
 import type { DevChain } from './dev-chain.ts';
 import { type DevTron, TRON_USDT } from './dev-tron.ts';
@@ -42,10 +45,20 @@ interface DepositBody {
   readonly user_ref?: string;
   readonly address?: string;
 }
+type Hook = ReturnType<typeof makeAuthenticate>;
 /** Not part of the API's document. */
 const HIDDEN: object = { hide: true };
 
-export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain, tron: DevTron, bank: Bank): void {
+/** What stands outside, and has books of its own. */
+export interface DevStage {
+  readonly chain: DevChain;
+  readonly tron: DevTron;
+  readonly bank: Bank;
+  readonly escrow: Escrow;
+}
+
+export function addDevRoutes(server: FastifyInstance, app: App, stage: DevStage): void {
+  const { chain, tron, bank, escrow } = stage;
   /** Any partner's key will do: what is made here belongs to the partner who asks. */
   const onRequest = makeAuthenticate(makeKeyReader(app.pool));
 
@@ -134,6 +147,37 @@ export function addDevRoutes(server: FastifyInstance, app: App, chain: DevChain,
       });
     },
   );
+
+  addOrderRoute(server, app, escrow, onRequest);
+}
+
+/** A buyer's order once it is over, and what the provider's own book shows of its trades. */
+function addOrderRoute(server: FastifyInstance, app: App, escrow: Escrow, onRequest: Hook): void {
+  server.get<{ Params: { external: string } }>('/dev/p2p/:external', { onRequest, schema: HIDDEN }, async (request) => {
+    const { partnerId } = callerOf(request);
+    const filter = { before: null, statuses: null, externalId: request.params.external, limit: 1 };
+    return until(async () => {
+      const [found] = await listDepositOrders(app.pool, partnerId, filter);
+      if (found === undefined) throw new PayonceError('PO_NOT_FOUND');
+      const { order, legs, sellers } = found;
+      if (order.closedAt === null) return null;
+      return {
+        order: toDepositView(order, legs, sellers),
+        balance: await balanceOf(app, partnerId, order.assetId, order.decimals),
+        trades_at_provider: legs.flatMap((leg) =>
+          escrow.book.of(leg.id).map(({ id, reference, amount, stage, releasedAmount }) => ({
+            id,
+            reference,
+            amount,
+            state: stage,
+            released_amount: releasedAmount,
+          })),
+        ),
+        // What the provider did and never told, since this start and whoever asked: the reason why all this exists.
+        answers_lost: escrow.counts.lose_answer ?? 0,
+      };
+    });
+  });
 }
 
 /** By the customer of that chain; answers the transaction's hash. */

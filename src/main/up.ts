@@ -1,7 +1,7 @@
 /**
  * `payonce up` (npm start): a running system with nothing else installed. An embedded PostgreSQL, a local EVM chain with a
- * test USDT behind two nodes that now and then lose an answer, a simulated TRON and a bank that do so too, the API, the
- * workers, a partner with a key; and seven lines to paste. Nothing here is for production, and production refuses its keys.
+ * test USDT behind two nodes that now and then lose an answer, a simulated TRON, a bank and a liquidity provider that do so too,
+ * a market with a little traffic, the API, the workers, a partner with a key; and nine lines to paste. Nothing here is for production, and production refuses its keys.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,9 @@ import type { Config } from './config.ts';
 import { makeDataFolder } from './data-folder.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, gasWalletOf, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
+import { DEMO_MARKET, type DevMarket, escrowConfig, resumeTrades, seedTraders, startDevMarket } from './dev-p2p.ts';
 import { addDevRoutes } from './dev-routes.ts';
+import { startTraffic } from './dev-traffic.ts';
 import {
   type DevTron,
   startDevTron,
@@ -55,12 +57,13 @@ export async function up(config: Config): Promise<void> {
     const folder =
       dataFolder ??
       standing.adopt(await mkdtemp(join(tmpdir(), 'payonce-up-')), (one) => rm(one, { recursive: true, force: true }));
-    say('starting PostgreSQL, two local chains and a bank …');
+    say('starting PostgreSQL, two local chains, a bank and a market …');
     // The database first: it is what refuses a folder that is in use, before a second chain writes into it.
     const database = standing.adopt(await openDatabase(config), (one) => one.stop());
     const chain = await startDevChain(standing, dataFolder, database.url);
     const tron = await startDevTron(standing);
     const bank = await startDevBank(standing, dataFolder);
+    const market = await startDevMarket(standing, dataFolder);
     const files = await openKeyFiles(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
     const app = standing.adopt(
@@ -70,6 +73,9 @@ export async function up(config: Config): Promise<void> {
           chains: [chainConfig(chain, wallet)],
           tron: [tronConfig(tron)],
           banks: [bankConfig(bank)],
+          escrows: [escrowConfig(market)],
+          p2p: [DEMO_MARKET],
+          inbound: [...config.inbound, market.inbound],
           wallets: [{ chain: `eip155:${chain.anvil.chainId}`, address: gasWalletOf(chain), kind: 'GAS' }],
         },
         database,
@@ -82,13 +88,22 @@ export async function up(config: Config): Promise<void> {
     for (const wired of app.chains) await registerChain(app, wired);
     await seedDemo(app, chain, tron, wallet.toLowerCase());
     for (const wired of app.banks) await resumeBalance(app, wired, bank);
+    await resumeTrades(app, market);
     const key = await readyKey(app, dataFolder);
     standing.adopt(startWorkers(app, ROLES), (one) => one.stop());
-    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, chain, tron, bank)), (one) =>
-      one.stop(),
-    );
-    for (const line of welcome(api.url, key, chain, tron, bank, dataFolder)) say(line);
+    const stage = { chain, tron, bank, escrow: market.escrow };
+    const api = standing.adopt(await startApi(app, (server) => addDevRoutes(server, app, stage)), (one) => one.stop());
+    market.listenAt(api.url);
+    standing.adopt(startTraffic(app, tradedAsset(app, chain)), (one) => one.stop());
+    for (const line of welcome(api.url, key, { chain, tron, bank, market }, dataFolder)) say(line);
   });
+}
+
+/** The test USDT of the first chain: what the market trades. */
+function tradedAsset(app: App, { token }: DevChain): string {
+  const id = app.chains[0]?.assetIdOf(token);
+  if (id === undefined) throw new Error('the development chain is missing');
+  return id;
 }
 
 /** A partner, and what the wallets hold from the start: money of our own, and at the bank some of the partner's. */
@@ -130,6 +145,7 @@ async function seedDemo(app: App, chain: DevChain, tron: DevTron, wallet: string
       units: BANK_FUNDS,
       partner: PARTNER_FUNDS,
     });
+    await seedTraders(tx, app, tradedAsset(app, chain), DEMO_PARTNER);
   });
 }
 
@@ -194,11 +210,10 @@ async function balances(anvil: Anvil, wallet: string): Promise<string | null> {
 function welcome(
   url: string,
   key: string,
-  chain: DevChain,
-  tron: DevTron,
-  bank: Bank,
+  stage: { readonly chain: DevChain; readonly tron: DevTron; readonly bank: Bank; readonly market: DevMarket },
   dataFolder: string | null,
 ): string[] {
+  const { chain, tron, bank, market } = stage;
   const tronAsset = `${tron.tron.rail}/trc20:${tron.token}`;
   // Each start is a network of its own, and so is what is ordered on it.
   const tronOrder = `payout-${tron.tron.rail.slice(-8)}`;
@@ -212,12 +227,14 @@ function welcome(
     `chain: ${chain.anvil.url}   (JSON-RPC, chain ${chain.anvil.chainId}, test USDT ${chain.token})`,
     `TRON: ${tron.tron.url}   (simulated, ${tron.tron.rail}, test USDT ${tron.token}; a new network at each start)`,
     `bank: ${bank.url}   (a simulated bank; its own books begin anew at each start, with what the ledger says is left)`,
+    `market: USDT for KRW, with a little traffic; liquidity provider ${market.escrow.url}   (simulated; its own book begins anew at each start)`,
     dataFolder === null
       ? 'data: temporary. PAYONCE_DATA=./payonce-data npm start keeps it and lets npx payonce … work beside it.'
       : `data: ${dataFolder}. PAYONCE_DATA=${dataFolder} npx payonce … works beside it: collect run sweeps now what was paid in.`,
     '',
     'Paste these lines: a customer pays in, you pay out, and the chain shows it; then you pay through a bank, which loses its',
-    'answer after it has paid, and the bank’s own books show what arrived; and once more over TRON, whose first answer is lost.',
+    'answer after it has paid, and the bank’s own books show what arrived; once more over TRON, whose first answer is lost; and a',
+    'user buys from other users, and the rest from a liquidity provider, which is slow and loses answers too.',
     '',
     `curl -sw '\\n' -X POST ${url}/dev/deposits -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"amount":"250"}'`,
     `curl -sw '\\n' -X POST ${url}/v1/withdrawals -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: payout-1' -H 'Content-Type: application/json' -d '{"asset":"USDT","amount":"100","destination":"${DEMO_RECEIVER}","external_id":"payout-1"}'`,
@@ -226,6 +243,8 @@ function welcome(
     `curl -sw '\\n' ${url}/dev/transfers/salary-1 -H 'Authorization: Bearer ${key}'`,
     `curl -sw '\\n' -X POST ${url}/v1/withdrawals -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: ${tronOrder}' -H 'Content-Type: application/json' -d '{"asset":"${tronAsset}","amount":"60","destination":"${DEMO_TRON_RECEIVER}","external_id":"${tronOrder}"}'`,
     `curl -sw '\\n' ${url}/dev/withdrawals/${tronOrder} -H 'Authorization: Bearer ${key}'`,
+    `curl -sw '\\n' -X POST ${url}/v1/p2p/deposit-orders -H 'Authorization: Bearer ${key}' -H 'Idempotency-Key: buy-1' -H 'Content-Type: application/json' -d '{"asset":"USDT","amount":"500","fiat":"KRW","price":"1400","user_ref":"ann","external_id":"buy-1"}'`,
+    `curl -sw '\\n' ${url}/dev/p2p/buy-1 -H 'Authorization: Bearer ${key}'`,
     '',
     'Ctrl-C stops everything.',
   ];

@@ -99,7 +99,7 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   const data = durableDataFolder();
   const first = await startUp(data.folder);
   assert.match(first.said(), /bank: http:\/\/127\.0\.0\.1:\d+/);
-  assert.equal(first.said().match(/^curl /gm)?.length, 7);
+  assert.equal(first.said().match(/^curl /gm)?.length, 9);
   const lost = await transfer(first, 'salary', '50000');
   assert.deepEqual([lost.transfer.status, lost.receiver_balance_at_bank], ['confirmed', '50000']);
   assert.ok(lost.answers_lost >= 1, 'the first answer is lost');
@@ -131,6 +131,55 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   for (const command of ['alerts', 'case']) {
     const open = await payonce(command === 'case' ? ['case', 'list'] : ['alerts'], { PAYONCE_DATA: data.folder });
     assert.match(open.stdout, /No open (alert|case)\./, 'a first start opens nothing by itself');
+  }
+  await again.kill('SIGTERM');
+  data.remove();
+});
+
+interface Bought {
+  readonly order: {
+    readonly status: string;
+    readonly settled_amount: string;
+    readonly legs: readonly { readonly kind: string; readonly state: string; readonly amount: string }[];
+  };
+  readonly balance: { readonly available: string };
+  readonly trades_at_provider: readonly { readonly state: string; readonly released_amount: string }[];
+  readonly answers_lost: number;
+}
+
+test('a buyer is filled by users of other partners and by a slow provider that loses its answer, once each, also over a SIGKILL (case L1, req M15)', async () => {
+  const data = durableDataFolder();
+  const first = await startUp(data.folder);
+  const order = { asset: 'USDT', fiat: 'KRW', price: '1400', user_ref: 'ann' };
+  const buy = async (one: Up, external: string): Promise<Bought> => {
+    const body = { ...order, amount: '500', external_id: external };
+    const made = await ask(one, '/v1/p2p/deposit-orders', body, one.key, external);
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    return (await ask(one, `/dev/p2p/${external}`)).body as Bought;
+  };
+  const bought = await buy(first, 'buy-1');
+  assert.deepEqual([bought.order.status, bought.balance.available], ['completed', '498.75'], JSON.stringify(bought));
+  const lp = bought.order.legs.filter((leg) => leg.kind === 'liquidity_provider');
+  assert.deepEqual(
+    bought.trades_at_provider.map((trade) => [trade.state, trade.released_amount]),
+    lp.map((leg) => ['released', leg.amount]),
+    'one trade in its own book',
+  );
+  assert.ok(lp.length === 1 && bought.order.legs.length > 1, JSON.stringify(bought.order.legs));
+  assert.ok(bought.answers_lost >= 1, 'the first answer is lost');
+
+  // Killed while a trade stands or is being opened.
+  const body = { ...order, amount: '400', external_id: 'buy-2' };
+  await ask(first, '/v1/p2p/deposit-orders', body, first.key, 'buy-2');
+  await sleep(2_500);
+  await first.kill('SIGKILL');
+  const again = await startUp(data.folder);
+  const resumed = (await ask(again, '/dev/p2p/buy-2')).body as Bought;
+  assert.deepEqual([resumed.order.status, resumed.balance.available], ['completed', '897.75'], JSON.stringify(resumed));
+  for (const words of [['verify'], ['doctor'], ['case', 'list']]) {
+    const ran = await payonce(words, { PAYONCE_DATA: data.folder });
+    assert.equal(ran.code, 0, ran.stdout + ran.stderr);
+    if (words[0] === 'case') assert.match(ran.stdout, /No open case\./);
   }
   await again.kill('SIGTERM');
   data.remove();

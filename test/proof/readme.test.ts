@@ -1,7 +1,8 @@
 /**
- * The README's first block, run as a new user would: a copy of the tree, `npm ci && npm start`, the seven curl lines that
+ * The README's first block, run as a new user would: a copy of the tree, `npm ci && npm start`, the nine curl lines that
  * it prints, pasted (issue 1, shows 1). As root in a folder under /root that nobody else can enter, and as an ordinary
- * user. The receivers' balances come from the chains and from the bank's own books.
+ * user. The receivers' balances come from the chains and from the bank's own books, what a
+ * buyer got beside the liquidity provider's.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -106,7 +107,7 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
     assert.match(out, /Payonce is ready at http:\/\/\S+/);
     assert.match(out, /partner key: pk_test_\w+/);
     const lines = out.split('\n').filter((line) => line.startsWith('curl '));
-    assert.equal(lines.length, 7);
+    assert.equal(lines.length, 9);
     const deposit = JSON.parse(await shell(lines[0] ?? '')) as {
       deposit: { state: string; amount: string; tx_hash: string };
       balance: { available: string };
@@ -145,8 +146,23 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
     assert.deepEqual([overTron.withdrawal.id, overTron.withdrawal.status], [ordered.id, 'confirmed']);
     assert.equal(overTron.receiver_balance_on_chain, '60');
     assert.ok(overTron.answers_lost >= 1, 'the first answer of TRON is lost');
+    const bought = JSON.parse(await shell(lines[7] ?? '')) as { id: string };
+    const boughtAgain = JSON.parse(await shell(lines[7] ?? '')) as { id: string };
+    assert.equal(boughtAgain.id, bought.id, 'pasted twice, it is one order');
+    const order = JSON.parse(await shell(lines[8] ?? '')) as {
+      order: { id: string; status: string; settled_amount: string; legs: { kind: string; amount: string }[] };
+      trades_at_provider: { released_amount: string }[];
+      answers_lost: number;
+    };
+    assert.deepEqual([order.order.id, order.order.status, order.order.settled_amount], [bought.id, 'completed', '500']);
+    assert.deepEqual(
+      order.trades_at_provider.map((trade) => trade.released_amount),
+      order.order.legs.filter((leg) => leg.kind === 'liquidity_provider').map((leg) => leg.amount),
+      'the provider has one trade for its leg',
+    );
+    assert.ok(order.answers_lost >= 1, 'the first answer of the provider is lost');
     say(
-      `ready ${(ms / 1_000).toFixed(1)} s after the install; deposit credited, withdrawal confirmed, receiver has ${done.receiver_balance_on_chain} on chain; transfer confirmed, receiver has ${arrived.receiver_balance_at_bank} at the bank, ${arrived.answers_lost} answers lost; over TRON ${overTron.receiver_balance_on_chain}, ${overTron.answers_lost} lost`,
+      `ready ${(ms / 1_000).toFixed(1)} s after the install; deposit credited, withdrawal confirmed, receiver has ${done.receiver_balance_on_chain} on chain; transfer confirmed, receiver has ${arrived.receiver_balance_at_bank} at the bank, ${arrived.answers_lost} answers lost; over TRON ${overTron.receiver_balance_on_chain}, ${overTron.answers_lost} lost; bought ${order.order.settled_amount} in ${order.order.legs.length} legs, ${order.answers_lost} lost`,
     );
   } finally {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGINT');
@@ -159,7 +175,7 @@ async function runReadme(who: Who, say: (line: string) => void): Promise<void> {
   }
 }
 
-test('README: npm ci && npm start and its seven lines, as root in a closed folder under /root', {
+test('README: npm ci && npm start and its nine lines, as root in a closed folder under /root', {
   skip: IS_ROOT ? false : 'needs root',
 }, async (t) => {
   const folder = mkdtempSync(join(homedir(), 'payonce-readme-'));
@@ -168,7 +184,7 @@ test('README: npm ci && npm start and its seven lines, as root in a closed folde
   await runReadme({ folder }, (line) => t.diagnostic(line));
 });
 
-test('README: npm ci && npm start and its seven lines, as an ordinary user', async (t) => {
+test('README: npm ci && npm start and its nine lines, as an ordinary user', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'payonce-readme-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   await runReadme(IS_ROOT ? { uid: NOBODY, folder } : { folder }, (line) => t.diagnostic(line));
