@@ -2,7 +2,7 @@
  * Goal: no statement waits for its first use to be found broken. Method: every SQL literal of the product is PREPAREd
  * against the migrated schema, which checks tables, columns and types without running it. Literals are found in the source
  * as text: whatever begins with select, insert, update, delete or with. `${…}` may name a constant of the file, or of one that
- * it imports from its own folder.
+ * it imports.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ function statementsOf(file: string): Statement[] {
   const source = readFileSync(join(ROOT, file), 'utf8');
   const constants = new Map(
     [
-      ...[...source.matchAll(/from '\.\/([\w-]+\.ts)'/g)].map(([, name]) => readBeside(file, name ?? '')),
+      ...[...source.matchAll(/from '(\.[\w./-]+\.ts)'/g)].map(([, name]) => readBeside(file, name ?? '')),
       source,
     ].flatMap((text) => [...constantsIn(text)]),
   );

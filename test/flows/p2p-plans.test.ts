@@ -31,6 +31,7 @@ async function seeded(closed: number): Promise<{ pool: Pool; drop: () => Promise
   await pool.query('alter table payonce.p2p_deposit_orders set (autovacuum_enabled = off)');
   await pool.tx('seed', async (tx) => {
     await tx.query('set local session_replication_role = replica');
+    await tx.query('set local statement_timeout = 0');
     await tx.query(SEED, [closed, OPEN]);
   });
   return {
