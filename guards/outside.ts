@@ -9,6 +9,15 @@ const RECEIVE = 'test/inbox/receive.test.ts';
 
 export const OUTSIDE: PlacedGuard[] = [
   {
+    name: 'a slow node holds up no pass',
+    file: 'src/rails/in-time.ts',
+    find: 'await Promise.race([whole, late]);',
+    replace: 'await whole;',
+    test: 'test/flows/evm-slow-node.test.ts',
+    title: /a node that is slow holds up neither a plan nor a look/,
+    expect: /a pass took|SEALED|SETTLED|unread/,
+  },
+  {
     name: 'no key comes back in what a node says',
     file: 'src/rails/http.ts',
     find: 'body: credential.redact(body, cut)',

@@ -67,7 +67,11 @@ interface Parts {
 export function makeChains(config: Config, parts: Parts): Chain[] {
   const faults: string[] = [];
   const families = [
-    ...config.chains.map((one, index) => ({ place: `chains[${index}]`, about: evmChain(one), written: one })),
+    ...config.chains.map((one, index) => ({
+      place: `chains[${index}]`,
+      about: evmChain(one, config.leaseMs),
+      written: one,
+    })),
     ...config.tron.map((one, index) => ({
       place: `tron[${index}]`,
       about: tronChain(one, config.leaseMs),
@@ -133,7 +137,10 @@ function evmAssetId(chain: string, contract: string | null): string {
 /** A plain transfer of the coin. */
 const COIN_TRANSFER_GAS = 21_000n;
 
-function evmChain(chain: ChainConfig): Family {
+/** What the quick nodes showed must be recorded while the lease stands. */
+const ASK_PART_OF_LEASE = 0.3;
+
+function evmChain(chain: ChainConfig, leaseMs: number): Family {
   const name = `eip155:${chain.chainId}`;
   const { lookEveryMs, resendAfterMs, bumpAfterMs, decideWithinMs } = chain;
   return {
@@ -154,6 +161,7 @@ function evmChain(chain: ChainConfig): Family {
           feeCapWei: BigInt(chain.feeCapWei),
           gasLimitCap: BigInt(chain.gasLimitCap),
           coinAssetId: evmAssetId(name, null),
+          askWithinMs: Math.round(leaseMs * ASK_PART_OF_LEASE),
           capabilities: {
             absenceWitnesses: witnessesOf(chain),
             ...(lookEveryMs === undefined ? {} : { lookEveryMs }),
@@ -183,9 +191,6 @@ const TRX_TRANSFER_SUN_MAX = 1_000_000n;
 /** R7: 100 TRX. A payment of USDT without energy burns 7 to 14 of them. */
 const WARN_BELOW_SUN = 100_000_000n;
 
-/** What the quick nodes showed must be recorded while the lease stands. */
-const LOOK_PART_OF_LEASE = 0.3;
-
 function tronChain(chain: TronConfig, leaseMs: number): Family {
   const name = tronChainName(chain.genesisId);
   const { expiresAfterMs, lookEveryMs, resendAfterMs, decideWithinMs } = chain;
@@ -208,7 +213,7 @@ function tronChain(chain: TronConfig, leaseMs: number): Family {
           coinAssetId: tronAssetId(name, null),
           feeLimitCapSun: BigInt(chain.feeLimitCapSun),
           ...(expiresAfterMs === undefined ? {} : { expiresAfterMs }),
-          lookWithinMs: Math.round(leaseMs * LOOK_PART_OF_LEASE),
+          askWithinMs: Math.round(leaseMs * ASK_PART_OF_LEASE),
           capabilities: {
             absenceWitnesses: witnessesOf(chain),
             ...(lookEveryMs === undefined ? {} : { lookEveryMs }),

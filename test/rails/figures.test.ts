@@ -52,7 +52,7 @@ test('a count of a signer’s transactions that no chain has is no answer: anoth
   const signer = `0x${'11'.repeat(20)}`;
   const nodes = [answering(2n ** 200n), answering(7n)] as unknown as Parameters<typeof surveySigners>[0];
   assert.deepEqual(
-    (await surveySigners(nodes, [signer])).map((one) => one.nonceHead),
+    (await surveySigners(nodes, 1_000, [signer])).map((one) => one.nonceHead),
     [7n],
   );
 });

@@ -36,6 +36,8 @@ export interface EvmWorldOptions {
   walletCount?: number;
   nodeCount?: number;
   leaseMs?: number;
+  /** The rail's time for one node. */
+  askWithinMs?: number;
   log?: WorldOptions['log'];
   /** Absent: withdrawals. */
   flows?: WorldOptions['flows'];
@@ -75,6 +77,7 @@ export async function makeEvmWorld(options: EvmWorldOptions = {}): Promise<EvmWo
           feeCapWei: 10n ** 12n,
           gasLimitCap: 1_000_000n,
           coinAssetId: `${chain}/slip44:60`,
+          ...(options.askWithinMs === undefined ? {} : { askWithinMs: options.askWithinMs }),
           capabilities: { lookEveryMs: 100, resendAfterMs: 200, bumpAfterMs: null, ...options.capabilities },
         },
         { ports, signer: makeDevSigner() },

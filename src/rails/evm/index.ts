@@ -20,7 +20,7 @@ import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
 import { marketCalls, nextSpec, originalSpec, readMarket } from './fees.ts';
 import { toQuantity } from './json.ts';
-import { CAPABILITIES } from './limits.ts';
+import { ASK_WITHIN_MS, CAPABILITIES } from './limits.ts';
 import { lookAtAll } from './look.ts';
 import { type EvmNode, type Finality, openNodes, quantityIn } from './nodes.ts';
 import { readPayload, sealEffect } from './payload.ts';
@@ -55,6 +55,8 @@ export interface EvmRailConfig {
    *  bumps and a cancel. */
   readonly feeCapWei: bigint;
   readonly gasLimitCap: bigint;
+  /** A look or a plan waits so long for each node. */
+  readonly askWithinMs?: number;
   readonly capabilities?: Partial<Capabilities>;
   /** The asset in which gas is paid. */
   readonly coinAssetId: string;
@@ -85,8 +87,10 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
   const scanNodes = openNodes(config, ports, limits, log);
   const agent = makeSendAgent(capabilities.sendConcurrencyMax, limits);
   const sendVariant = makeSend(nodes, agent, ports, limits);
+  const askWithinMs = config.askWithinMs ?? ASK_WITHIN_MS;
   const planConfig = {
     ...config,
+    askWithinMs,
     bumpsMax: capabilities.bumpsMax,
     inFlightPerSignerMax: capabilities.inFlightPerSignerMax,
     holdsKey: (address: string) => signer.holds(address),
@@ -97,7 +101,7 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
     capabilities,
     plan: (effects, context) => planEffects(nodes, planConfig, effects, context),
     seal: (effect, plan, allotment) => sealEffect(config.chainId, effect, plan, allotment),
-    survey: (signers) => surveySigners(nodes, signers),
+    survey: (signers) => surveySigners(nodes, askWithinMs, signers),
     async specify(sealed, kind) {
       if (kind === 'original') return originalSpec(sealed.plan);
       const { market, gasEstimate } = await askMarket(nodes, readPayload(sealed.seal.payload));
@@ -108,7 +112,7 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
       assert(signed !== null, 'an EVM send carries a signed variant');
       return sendVariant(sealed, signed);
     },
-    look: (sealed) => lookAtAll(nodes, config, sealed),
+    look: (sealed) => lookAtAll(nodes, { ...config, askWithinMs }, sealed),
     read: (answer, sealed) => readAnswer(config, answer, sealed),
     checkAsset: (asset) => checkAssetOn(nodes, asset),
     blocks: scanNodes.map((node) => makeBlockReader(node, config.finality)),

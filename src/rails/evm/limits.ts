@@ -46,3 +46,7 @@ export const CAPABILITIES: Capabilities = {
   bumpAfterMs: 180_000,
   bumpsMax: 5,
 };
+
+/** A node that has not shown all of a look or a plan by then is left out of it: a third of the usual lease, so that what others
+ *  showed is recorded in time. */
+export const ASK_WITHIN_MS = 10_000;

@@ -6,6 +6,7 @@
  * finalized block once more, so that a node that moves between is seen.
  */
 import type { Answer, SealedEffect } from '../../engine/rail.ts';
+import { askInTime } from '../in-time.ts';
 import { findNonceUser } from './competitor.ts';
 import { field, quantityOf, textOf, toQuantity } from './json.ts';
 import { headerItem, type Item, LOOK_FORM, receiptItem, toItem, transactionItem, writeLook } from './look-body.ts';
@@ -31,7 +32,7 @@ interface Looked {
 
 export async function lookAtAll(
   nodes: readonly EvmNode[],
-  config: ChainConfig,
+  config: ChainConfig & { readonly askWithinMs: number },
   sealed: readonly SealedEffect[],
 ): Promise<(readonly Answer[])[]> {
   if (sealed.length === 0) return [];
@@ -40,7 +41,17 @@ export async function lookAtAll(
     payload: readPayload(one.seal.payload),
     expect: readExpect(one.seal.expect),
   }));
-  const perNode = await Promise.all(nodes.map((node) => lookOn(node, config, looked)));
+  const perNode = await askInTime(
+    nodes,
+    config.askWithinMs,
+    (node) => lookOn(node, config, looked),
+    (node) => {
+      const detail = `it had not answered after ${config.askWithinMs} ms`;
+      return looked.map(() =>
+        failedAnswer(node, { kind: 'unreadable', detail, reach: 'request_written', status: null }),
+      );
+    },
+  );
   return sealed.map((_, index) => perNode.flatMap((answers) => answers[index] ?? []));
 }
 

@@ -6,6 +6,7 @@
  * final is taken off twice, which waits a little and never overdraws.
  */
 import type { EffectIntent, Need, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import { askOneInTime, freeFirst } from '../in-time.ts';
 import { canonicalAddress } from './address.ts';
 import { type Fees, firstFees, gasLimitOf, marketCalls, readMarket } from './fees.ts';
 import { toQuantity } from './json.ts';
@@ -34,6 +35,8 @@ export interface PlanConfig {
   readonly inFlightPerSignerMax: number;
   /** Whether the key of this address is at hand. */
   holdsKey(address: string): Promise<boolean>;
+  /** A node that has not told all of a plan by then is left for the next one. */
+  readonly askWithinMs: number;
 }
 
 export type WaitReason =
@@ -82,13 +85,22 @@ export async function planEffects(
   if (effects.length === 0) return [];
   const faults: string[] = [];
   const keyless = await withoutKey(config, effects);
-  for (const node of nodes) {
-    const verdicts = await planOn(node, config, effects, context, keyless);
+  const order = freeFirst(nodes);
+  for (const [index, node] of order.entries()) {
+    const asked = (one: EvmNode): Promise<Read<PlanVerdict[]>> => planOn(one, config, effects, context, keyless);
+    const isLast = index === order.length - 1;
+    const verdicts = isLast
+      ? await asked(node)
+      : await askOneInTime(node, config.askWithinMs, asked, () => tooSlow(config));
     if (verdicts.ok) return verdicts.value;
     faults.push(`${node.rpc.source}: ${verdicts.fault}`);
   }
   const reason = nodes.every((node) => node.lastVerdict() === 'wrong') ? 'WRONG_CHAIN' : 'NODE_DOWN';
   return effects.map(() => wait(reason, faults.join('; ')));
+}
+
+function tooSlow({ askWithinMs }: PlanConfig): Read<PlanVerdict[]> {
+  return { ok: false, fault: `it had not told all after ${askWithinMs} ms` };
 }
 
 /** Signers whose key is not at hand: what is sealed without one stands there and can never be sent. */

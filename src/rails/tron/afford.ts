@@ -30,6 +30,8 @@ export interface PlanConfig {
   readonly feeLimitCapSun: bigint;
   /** How much TRX one effect may burn in place of energy where nobody supplies any (`PlanContext.burnUpTo`). */
   readonly burnMaxSun: bigint;
+  /** A node whose heads have not come by then frames no plan. */
+  readonly askWithinMs: number;
   readonly log: Log;
   holdsKey(address: string): Promise<boolean>;
   now(): Date;

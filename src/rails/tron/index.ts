@@ -21,7 +21,7 @@ import type { PlanConfig } from './afford.ts';
 import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
 import { makePace } from './lanes.ts';
-import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX, LOOK_WITHIN_MS } from './limits.ts';
+import { CAPABILITIES, CONNECTIONS_PER_NODE, EXPIRES_AFTER_MS, FEE_LIMIT_SUN_MAX, ASK_WITHIN_MS } from './limits.ts';
 import { lookAtAll } from './look.ts';
 import { openNodes } from './nodes.ts';
 import { readExpect, sealEffect } from './payload.ts';
@@ -57,8 +57,8 @@ export interface TronRailConfig {
   /** Absent: wait. */
   readonly energy?: EnergyPolicy;
   readonly expiresAfterMs?: number;
-  /** A look waits so long for each node. */
-  readonly lookWithinMs?: number;
+  /** A look or a plan waits so long for each node. */
+  readonly askWithinMs?: number;
   readonly capabilities?: Partial<Capabilities>;
 }
 
@@ -90,7 +90,9 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
   const agent = makeSendAgent(capabilities.sendConcurrencyMax, limits);
   const sendSigned = makeSend(nodes, agent, ports, limits);
   const energy = config.energy ?? { policy: 'wait' };
+  const askWithinMs = config.askWithinMs ?? ASK_WITHIN_MS;
   const planConfig: PlanConfig = {
+    askWithinMs,
     coinAssetId: config.coinAssetId,
     expiresAfterMs: config.expiresAfterMs ?? EXPIRES_AFTER_MS,
     feeLimitCapSun: config.feeLimitCapSun < FEE_LIMIT_SUN_MAX ? config.feeLimitCapSun : FEE_LIMIT_SUN_MAX,
@@ -120,14 +122,9 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
       return sendSigned(sealed, signed);
     },
     look: (sealed) =>
-      lookAtAll(
-        nodes,
-        { ...config, lookWithinMs: config.lookWithinMs ?? LOOK_WITHIN_MS },
-        sealed,
-        (operator, timeMs) => {
-          solidTimes.set(operator, timeMs);
-        },
-      ),
+      lookAtAll(nodes, { ...config, askWithinMs }, sealed, (operator, timeMs) => {
+        solidTimes.set(operator, timeMs);
+      }),
     read: (answer, sealed) => readAnswer(readConfig, answer, sealed),
     checkAsset: (asset) => checkAssetOn(nodes, asset),
     blocks: scanNodes.map(makeBlockReader),

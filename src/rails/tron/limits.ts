@@ -64,4 +64,4 @@ export const CAPABILITIES: Capabilities = {
 
 /** A node that has not shown all of a look by then is left out of it: a third of the usual lease, so that what others showed is
  *  recorded in time. */
-export const LOOK_WITHIN_MS = 10_000;
+export const ASK_WITHIN_MS = 10_000;

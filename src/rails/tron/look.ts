@@ -8,8 +8,8 @@
  * node must also prove that it would show it: a transaction of a block not later than the reference, and one of a block
  * after the margin, both found in its own blocks and asked for by id.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer, Json, SealedEffect } from '../../engine/rail.ts';
+import { askInTime } from '../in-time.ts';
 import { field, isArray, textOf } from '../json.ts';
 import { overLanes } from './lanes.ts';
 import { EXPIRY_MARGIN_MS, KNOWN_BLOCKS_MAX } from './limits.ts';
@@ -37,7 +37,7 @@ export type SeeTime = (operator: string, timeMs: number) => void;
 
 export async function lookAtAll(
   nodes: readonly TronNode[],
-  config: ChainConfig & { readonly lookWithinMs: number },
+  config: ChainConfig & { readonly askWithinMs: number },
   sealed: readonly SealedEffect[],
   see: SeeTime,
 ): Promise<(readonly Answer[])[]> {
@@ -46,53 +46,18 @@ export async function lookAtAll(
     txId: readPayload(one.seal.payload).txId,
     expect: readExpect(one.seal.expect),
   }));
-  const perNode = await Promise.all(
-    nodes.map((node) =>
-      inTime(config.lookWithinMs, node, looked, () =>
-        overLanes(node.lanes, looked, ({ line }, part) => lookOn(node, line, config, part, see)),
-      ),
-    ),
+  const perNode = await askInTime(
+    nodes,
+    config.askWithinMs,
+    (node) => overLanes(node.lanes, looked, ({ line }, part) => lookOn(node, line, config, part, see)),
+    (node) => tooSlow(node, config.askWithinMs, looked),
   );
   return sealed.map((_, index) => perNode.flatMap((answers) => answers[index] ?? []));
 }
 
-/** Nodes that are still at a look that was given up: asked again only when that is over. */
-const behind = new WeakSet<TronNode>();
-
-/**
- * A slow node holds up no other: what it has not shown by then is unreadable this time, and what the quick ones showed is recorded
- * while the lease stands. Answers that come later are dropped; the next look asks again.
- */
-async function inTime(
-  withinMs: number,
-  node: TronNode,
-  looked: readonly Looked[],
-  look: () => Promise<Answer[]>,
-): Promise<Answer[]> {
-  const tooSlow = (): Answer[] =>
-    looked.map(() =>
-      failedAnswer(node, {
-        kind: 'unreadable',
-        detail: `it had not answered after ${withinMs} ms`,
-        reach: 'request_written',
-        status: null,
-      }),
-    );
-  if (behind.has(node)) return tooSlow();
-  const done = look().finally(() => behind.delete(node));
-  const over = new AbortController();
-  const late = sleep(withinMs, null, { ref: false, signal: over.signal }).then(() => {
-    behind.add(node);
-    return tooSlow();
-  });
-  late.catch(() => undefined);
-  try {
-    return await Promise.race([done, late]);
-  } finally {
-    over.abort();
-    // What it still answers, or fails with, is nobody's any more.
-    done.catch(() => undefined);
-  }
+function tooSlow(node: TronNode, withinMs: number, looked: readonly Looked[]): Answer[] {
+  const detail = `it had not answered after ${withinMs} ms`;
+  return looked.map(() => failedAnswer(node, { kind: 'unreadable', detail, reach: 'request_written', status: null }));
 }
 
 async function lookOn(

@@ -10,6 +10,7 @@
  */
 import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { HEAD_AHEAD_MS_MAX } from '../../kernel/limits.ts';
+import { askInTime } from '../in-time.ts';
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
 import { overLanes } from './lanes.ts';
 import { UNSOLID_BLOCKS_MAX } from './limits.ts';
@@ -33,7 +34,10 @@ export async function planEffects(
   context: PlanContext,
 ): Promise<PlanVerdict[]> {
   if (effects.length === 0) return [];
-  const read = await Promise.all(nodes.map(readHeads));
+  const read = await askInTime(nodes, config.askWithinMs, readHeads, (node) => ({
+    ok: false as const,
+    fault: `${node.name.source}: no head after ${config.askWithinMs} ms`,
+  }));
   const faults = read.flatMap((one) => (one.ok ? [] : [one.fault]));
   // The one that knows most: an expiration that counts from a lagging head may be over when the bytes arrive.
   const heads = read
