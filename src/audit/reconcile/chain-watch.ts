@@ -4,8 +4,7 @@
  * of processes may run it: a row's time is moved on before the work, so one of them does it.
  */
 import type { Pool } from '../../db/pool.ts';
-import { clearAlert } from '../../engine/alerts.ts';
-import { PayonceError } from '../../kernel/errors.ts';
+import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
 import type { Log } from '../../kernel/log.ts';
 import { reconcileChain } from './chain.ts';
 import type { ReconciledChain } from './chain-read.ts';
@@ -73,6 +72,21 @@ set next_block = greatest(next_block, $3), next_at = payonce.now() + make_interv
 where chain = $1
   and wallet = any ($2::text[])`;
 
+/** Two runs that failed in a row. Sooner: each short outage of a node is an alert; later: a double is not found meanwhile. */
+const UNCOMPARED_SECONDS = EVERY_SECONDS + CLAIM_SECONDS;
+const UNCOMPARED = `select u.wallet, r.made_at
+from unnest($2::text[]) as u (wallet)
+left join lateral (
+  select l.made_at
+  from payonce.chain_reports l
+  where l.chain = $1 and l.wallet = u.wallet
+  order by l.id desc
+  limit 1) r on true
+where r.made_at is null
+   or r.made_at < payonce.now() - make_interval(secs => $3)
+order by u.wallet`;
+const ALERT_UNCOMPARED = 'chain_uncompared';
+
 export interface ChainWatch {
   /** Wallets that are due now, of all chains; answers their reports. */
   runOnce(): Promise<readonly ChainReport[]>;
@@ -103,18 +117,39 @@ async function watchOne(
   const due = (await pool.query<{ wallet: string }>(CLAIM, [chain.chain, CLAIM_SECONDS])).rows.map((row) => row.wallet);
   if (due.length === 0) return [];
   try {
-    const reports = await reconcileChain(deps, chain, { wallets: due.sort() });
+    const reports = await reconcileChain(deps, chain, { wallets: due.toSorted() });
     const [first] = reports;
     if (first !== undefined) {
       const next = first.to - OVERLAP_BLOCKS + 1n;
       // Never before where comparing began: what moved earlier is in the opening, and no record of the scan.
       await pool.query(DONE, [chain.chain, due, next < first.from ? first.from : next, EVERY_SECONDS]);
+      for (const wallet of due) await clearAlert(pool, ALERT_UNCOMPARED, `${chain.chain}:${wallet}`);
     }
     return reports;
   } catch (error) {
-    // A node that is down, or a scan that never ran: the rows come up again after the claim, and other chains go on.
-    if (!(error instanceof PayonceError)) throw error;
-    log.warn({ chain: chain.chain, why: error.message }, 'wallets could not be compared with their chain now');
+    // A node that is down, a block that does not read, a scan that never ran: the rows come up again after the claim.
+    const why = error instanceof Error ? error.message : 'unknown fault';
+    log.warn({ chain: chain.chain, why }, 'wallets could not be compared with their chain now');
+    await tellUncompared(deps, chain.chain, due, why);
     return [];
+  }
+}
+
+/** Without comparing, a double or an outflow of somebody else may stay unknown: people learn that nobody looks. */
+async function tellUncompared(
+  { pool, log }: { readonly pool: Pool; readonly log: Log },
+  chain: string,
+  wallets: readonly string[],
+  why: string,
+): Promise<void> {
+  const { rows } = await pool.query<{ wallet: string; made_at: Date | null }>(UNCOMPARED, [
+    chain,
+    wallets,
+    UNCOMPARED_SECONDS,
+  ]);
+  for (const { wallet, made_at: madeAt } of rows) {
+    const since = madeAt === null ? 'never been' : `not been since ${madeAt.toISOString()}`;
+    const message = `${wallet} has ${since} compared with ${chain}, so what leaves it without a record may stay unknown: ${why}`;
+    await raiseAlert(pool, ALERT_UNCOMPARED, `${chain}:${wallet}`, message, log);
   }
 }
