@@ -4300,9 +4300,9 @@ AS $function$
 declare
   last record;
 begin
-  select d.business_date, d.to_seq into last
-  from payonce.realization_days d where d.asset_id = new.asset_id order by d.business_date desc limit 1;
-  if new.after_seq <> coalesce(last.to_seq, 0) or new.business_date <= last.business_date then
+  select d.to_seq into last
+  from payonce.realization_days d where d.asset_id = new.asset_id order by d.to_seq desc, d.business_date desc limit 1;
+  if new.after_seq <> coalesce(last.to_seq, 0) then
     raise exception 'day % of % does not begin where the day before ended', new.business_date, new.asset_id
       using errcode = 'P0D01', constraint = 'realization_days_end_to_end';
   end if;

@@ -215,6 +215,41 @@ test('the verdict: inconclusive where nobody lost a claim, a pass where somebody
   assert.match(alerts.rows[0]?.message ?? '', /2 realizations of 150 units, 3 inflows of 250/);
 });
 
+test('a clock that ran a month ahead for one night is told, and each day up to it is made all the same, with all its fees (req R8)', async () => {
+  await begin();
+  await world.fee('par_a', 300n);
+  await world.time.set(new Date('2026-04-20T02:00:00+09:00'));
+  await runNightly(world.nights());
+  await sendAll();
+  assert.deepEqual(await made(), ['2026-04-19 par_a 0: 300']);
+  const told = async () =>
+    (
+      await world.pool.query<{ message: string }>(
+        "select message from payonce.alerts where kind = 'realizations_ahead' and cleared_at is null",
+      )
+    ).rows.map((row) => row.message);
+  assert.deepEqual(await told(), []);
+
+  for (let day = 11; day <= 13; day += 1) {
+    await world.time.set(new Date(`2026-03-${day}T00:30:00+09:00`));
+    await world.fee('par_a', BigInt(day));
+    await world.time.set(new Date(`2026-03-${day}T02:00:00+09:00`));
+    await runNightly(world.nights());
+    await sendAll();
+  }
+  assert.match((await told())[0] ?? '', /^The night of 2026-04-19 was made, and the latest that is due is 2026-03-10 /);
+  assert.deepEqual(await made(), ['2026-03-11 par_a 0: 11', '2026-03-12 par_a 0: 12', '2026-04-19 par_a 0: 300']);
+  assert.deepEqual((await realizeDate(world.nights(), '2026-03-12', true)).made, [], 'nothing of it is due twice');
+
+  await world.time.set(new Date('2026-04-21T02:00:00+09:00'));
+  await runNightly(world.nights());
+  await sendAll();
+  assert.deepEqual(await told(), []);
+  const { rows } = await world.pool.query<{ sum: bigint }>('select sum(amount) as sum from payonce.realizations');
+  assert.equal(rows[0]?.sum, 300n + 11n + 12n + 13n);
+  await assertBooksClean(world.pool);
+});
+
 test('what has no wallet to go to waits and comes later, whole; what no partner paid moves nowhere (req R8)', async () => {
   await begin();
   await world.pool.query('update payonce.addresses set kind = $1 where address = $2', ['ADMIN', SETTLEMENT]);

@@ -1,5 +1,6 @@
 /** What is due at night becomes subjects with effects: one transaction per business date, under the date's own row. */
 import type { Pool, Tx } from '../../db/pool.ts';
+import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
 import { OWN_PARTNER, type OwnMove, takeOwnMoves } from '../../engine/own-move.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import { lengthPrefixed, type MakeId } from '../../kernel/ids.ts';
@@ -51,9 +52,10 @@ export interface NightOutcome {
 /** All nights that are due and not made, oldest first. Idempotent; durable on return, night by night. */
 export async function runNightly(deps: NightDeps): Promise<NightOutcome[]> {
   const due = await store.loadDue(deps.pool, deps.timeZone, NIGHT_HOUR);
+  await tellAhead(deps, due);
   const outcomes: NightOutcome[] = [];
   for (const date of datesToMake(due)) {
-    const outcome = await deps.pool.tx('realize', (tx) => makeNight(tx, deps, date));
+    const outcome = await deps.pool.tx('realize', (tx) => makeNight(tx, deps, date, due.date));
     if (outcome === null) continue;
     outcomes.push(outcome);
     if (outcome.made.length > 0)
@@ -77,8 +79,8 @@ export async function realizeDate(deps: NightDeps, date: string | null, dryRun: 
   try {
     await deps.pool.tx('realize', async (tx) => {
       outcome =
-        (await makeNight(tx, deps, asked)) ??
-        (await take(tx, deps, asked, await store.loadShares(tx, asked, OWN_PARTNER)));
+        (await makeNight(tx, deps, asked, due.date)) ??
+        (await take(tx, deps, asked, await store.loadShares(tx, asked, due.date, OWN_PARTNER)));
       if (dryRun) throw new NotKept();
     });
   } catch (error) {
@@ -90,7 +92,7 @@ export async function realizeDate(deps: NightDeps, date: string | null, dryRun: 
 class NotKept extends Error {}
 
 /** Oldest first: what is not whole, then every date since the last one. */
-function datesToMake(due: { date: string; last: string | null; unmade: string | null }): string[] {
+function datesToMake(due: store.DueDates): string[] {
   const from = due.unmade ?? (due.last === null ? due.date : dayAfter(due.last));
   const dates: string[] = [];
   for (let date = from; date <= due.date; date = dayAfter(date)) dates.push(date);
@@ -101,11 +103,19 @@ function dayAfter(date: string): string {
   return new Date(Date.parse(`${date}T00:00:00Z`) + DAY_MS).toISOString().slice(0, 10);
 }
 
+/** A night made before its time says that the database's clock ran ahead. The days up to it are made as they come. */
+async function tellAhead({ pool, log, timeZone }: NightDeps, { date, ahead }: store.DueDates): Promise<void> {
+  if (ahead === null) return clearAlert(pool, ALERT_AHEAD, timeZone);
+  const message = `The night of ${ahead} was made, and the latest that is due is ${date} (${timeZone}): the database's clock was ahead. What that night moved bears the wrong date; the days up to it are made as they come. Find out what set the clock.`;
+  await raiseAlert(pool, ALERT_AHEAD, timeZone, message, log);
+}
+const ALERT_AHEAD = 'realizations_ahead';
+
 /** `null`: it is whole already. */
-async function makeNight(tx: Tx, deps: NightDeps, date: string): Promise<NightOutcome | null> {
+async function makeNight(tx: Tx, deps: NightDeps, date: string, dueDate: string): Promise<NightOutcome | null> {
   if ((await store.lockNight(tx, date, deps.timeZone)).made) return null;
-  await store.cutDay(tx, date, deps.timeZone, OWN_PARTNER);
-  const shares = (await store.loadShares(tx, date, OWN_PARTNER)).filter((one) => one.ordinals === 0);
+  await store.cutDay(tx, date, dueDate, deps.timeZone, OWN_PARTNER);
+  const shares = (await store.loadShares(tx, date, dueDate, OWN_PARTNER)).filter((one) => one.ordinals === 0);
   const outcome = await take(tx, deps, date, shares);
   if (outcome.whole) await store.markMade(tx, date);
   return outcome;

@@ -4,19 +4,24 @@
  */
 import { type Query, toText, toUnits, type Tx } from '../../db/pool.ts';
 
-const DUE_DATE = `select (((payonce.now() at time zone $1) - make_interval(hours => $2))::date - 1)::text as date,
-       (select max(business_date)::text from payonce.realization_nights) as last,
-       (select min(business_date)::text from payonce.realization_nights where made_at is null) as unmade`;
+const DUE_DATE = `select d.date::text as date,
+       (select max(business_date)::text from payonce.realization_nights where business_date <= d.date) as last,
+       (select min(business_date)::text from payonce.realization_nights where business_date <= d.date and made_at is null) as unmade,
+       (select max(business_date)::text from payonce.realization_nights where business_date > d.date) as ahead
+from (select ((payonce.now() at time zone $1) - make_interval(hours => $2))::date - 1 as date) d`;
 
-/** The latest date whose hour has come, the last date that was begun, and the first that is not made whole. */
-export async function loadDue(
-  query: Query,
-  timeZone: string,
-  hour: number,
-): Promise<{ date: string; last: string | null; unmade: string | null }> {
-  const [row] = (
-    await query.query<{ date: string; last: string | null; unmade: string | null }>(DUE_DATE, [timeZone, hour])
-  ).rows;
+export interface DueDates {
+  /** The latest whose hour has come. */
+  readonly date: string;
+  /** Of those up to it: the last that was begun, and the first that is not made whole. */
+  readonly last: string | null;
+  readonly unmade: string | null;
+  /** The last one made before its time: the clock was ahead then. */
+  readonly ahead: string | null;
+}
+
+export async function loadDue(query: Query, timeZone: string, hour: number): Promise<DueDates> {
+  const [row] = (await query.query<DueDates & Record<string, unknown>>(DUE_DATE, [timeZone, hour])).rows;
   if (row === undefined) throw new Error('the database did not tell the date');
   return row;
 }
@@ -45,6 +50,7 @@ export async function markMade(tx: Tx, date: string): Promise<void> {
   await tx.query(NIGHT_MADE, [date]);
 }
 
+// In the order of the ledger, which is the order of dates unless a clock was ahead: then the days between come after that one.
 const CUT_DAYS = `insert into payonce.realization_days (asset_id, business_date, after_seq, to_seq)
 select a.asset_id, $1, coalesce(d.to_seq, 0),
        greatest(coalesce(d.to_seq, 0), coalesce((
@@ -57,9 +63,9 @@ select a.asset_id, $1, coalesce(d.to_seq, 0),
          limit 1), 0))
 from payonce.accounts a
 left join lateral (
-  select x.to_seq from payonce.realization_days x where x.asset_id = a.asset_id order by x.business_date desc limit 1) d on true
+  select x.to_seq from payonce.realization_days x where x.asset_id = a.asset_id order by x.to_seq desc, x.business_date desc limit 1) d on true
 where a.code = 'fees'
-  and not exists (select 1 from payonce.realization_days y where y.asset_id = a.asset_id and y.business_date >= $1)`;
+  and not exists (select 1 from payonce.realization_days y where y.asset_id = a.asset_id and y.business_date between $1 and $3)`;
 
 const SHARE_DAYS = `insert into payonce.realization_shares (asset_id, business_date, partner_id, fees)
 select d.asset_id, d.business_date, coalesce(p.partner_id, $2), sum(e.amount)
@@ -75,18 +81,20 @@ where d.business_date = $1
 group by d.asset_id, d.business_date, coalesce(p.partner_id, $2)
 on conflict (partner_id, asset_id, business_date) do nothing`;
 
-/** Cuts the date off the fees accounts and says what of it is whose. A second time it does nothing. */
-export async function cutDay(tx: Tx, date: string, timeZone: string, nobody: string): Promise<void> {
-  if ((await tx.query(CUT_DAYS, [date, timeZone])).rowCount !== 0) await tx.query(SHARE_DAYS, [date, nobody]);
+/** Cuts the date off the fees accounts and says what of it is whose. A second time, or after a later one up to `dueDate`, it does
+ *  nothing. */
+export async function cutDay(tx: Tx, date: string, dueDate: string, timeZone: string, nobody: string): Promise<void> {
+  if ((await tx.query(CUT_DAYS, [date, timeZone, dueDate])).rowCount !== 0) await tx.query(SHARE_DAYS, [date, nobody]);
 }
 
+// What was cut for a date after the due one was realized then, so it counts on both sides.
 // Given back is what ended without having moved: its subject is closed and no effect of it is or was anything but released.
 const DUE = `select f.partner_id, f.asset_id, f.fees, coalesce(r.amount, 0) as realized, coalesce(r.ordinals, 0)::int as ordinals,
        a.chain, p.rail, p.wallet, s.address as destination
 from (
   select partner_id, asset_id, sum(fees) as fees
   from payonce.realization_shares
-  where business_date <= $1
+  where (business_date <= $1 or business_date > $3)
     and partner_id <> $2
   group by partner_id, asset_id) f
 join payonce.assets a on a.id = f.asset_id
@@ -123,8 +131,8 @@ export interface DueShare {
   readonly destination: string | null;
 }
 
-export async function loadShares(query: Query, date: string, nobody: string): Promise<DueShare[]> {
-  const { rows } = await query.query(DUE, [date, nobody]);
+export async function loadShares(query: Query, date: string, dueDate: string, nobody: string): Promise<DueShare[]> {
+  const { rows } = await query.query(DUE, [date, nobody, dueDate]);
   return rows.map((row) => ({
     partnerId: toText(row['partner_id'], 'realization_shares.partner_id'),
     assetId: toText(row['asset_id'], 'realization_shares.asset_id'),
