@@ -2,6 +2,7 @@
 import type { Guard } from './guard.ts';
 
 const GUARDED = 'test/flows/p2p-guards.test.ts';
+const RACES = 'test/flows/p2p-races.test.ts';
 const ENDS = 'test/flows/p2p-ends.test.ts';
 
 export const P2P: Guard[] = [
@@ -34,7 +35,7 @@ export const P2P: Guard[] = [
   },
   {
     name: 'a match stays inside its group',
-    file: 'src/flows/p2p/match.ts',
+    file: 'src/flows/p2p/find-legs.ts',
     find: 'where o.group_name = $1\n  and o.asset_id = $2',
     replace: "where $1::text <> ''\n  and o.asset_id = $2",
     test: GUARDED,
@@ -43,12 +44,30 @@ export const P2P: Guard[] = [
   },
   {
     name: 'no user is matched with itself',
-    file: 'src/flows/p2p/match.ts',
+    file: 'src/flows/p2p/find-legs.ts',
     find: '  and not (o.partner_id = $5 and o.user_ref = $6)',
     replace: '  and not (o.partner_id = $5 and o.user_ref is null and $6::text is null)',
     test: ENDS,
     title: /no user is matched with itself/,
     expect: /MATCHED/,
+  },
+  {
+    name: 'who lost a race looks at all sellers again',
+    file: 'src/flows/p2p/find-legs.ts',
+    find: "    if (mustWait) return 'look again';",
+    replace: '    if (mustWait) return plan([...candidates.values()].filter((one) => locked.has(one.id)));',
+    test: RACES,
+    title: /no provider’s liquidity is taken/,
+    expect: /null/,
+  },
+  {
+    name: 'whoever waits for a seller holds none',
+    file: 'src/flows/p2p/find-legs.ts',
+    find: "    if (mustWait && locked.size > 0) return 'raced';\n",
+    replace: '',
+    test: RACES,
+    title: /never makes two wait for each other/,
+    expect: /nobody waited for each other/,
   },
   {
     name: 'no liquidity is no failed attempt',

@@ -4,6 +4,11 @@
 export const LEGS_MAX = 3;
 /** M8: sellers' orders looked at for one buyer's order. */
 export const CANDIDATES_MAX = 10;
+/** Looks at sellers in one transaction, after waiting for whom others held; a busy market is left to its next turn rather than to one order. */
+export const LOOKS_MAX = 4;
+/** Transactions of one claim that lost every race, before the order goes back to the queue; and how soon it is looked at again. */
+export const RACES_MAX = 4;
+export const RACED_MS = 250;
 /** Orders claimed at once: one that waits behind its neighbours waits for this many short transactions. */
 export const MATCH_CLAIM = 50;
 /** Orders of one claim that are matched at the same time in a process; its pool has more connections than this. */

@@ -1,11 +1,10 @@
 /**
  * Matching: one transaction per claimed order, with no wire in it (M3, M9).
  *
- * It reads candidates without locks, plans (`plan-legs.ts`, pure), locks the chosen sellers' rows by id, reserves by a conditional
- * update, and writes the legs. A trade at a provider is only intended here, as an effect: the engine opens it, with no lock held by
+ * It finds who fills the order and locks them (`find-legs.ts`), reserves by a conditional update, and writes the legs. A trade at a provider is only intended here, as an effect: the engine opens it, with no lock held by
  * anybody, and the order waits for it in MATCHING (M18). What cannot be had is no failure: the order waits in the queue (M19).
  */
-import { type Pool, type Row, toText, toUnits, type Tx } from '../../db/pool.ts';
+import { type Pool, toText, type Tx } from '../../db/pool.ts';
 import { intend, type Intent } from '../../engine/intend.ts';
 import { InvariantBroken } from '../../kernel/errors.ts';
 import { lengthPrefixed } from '../../kernel/ids.ts';
@@ -13,16 +12,18 @@ import type { Log } from '../../kernel/log.ts';
 import { formatUnits } from '../../kernel/money.ts';
 import { type Claimed, claimOrders, failAttempt, reclaimOnce } from './claim.ts';
 import { type DeskDeps, openDesk } from './desk.ts';
+import { findLegs } from './find-legs.ts';
 import {
-  CANDIDATES_MAX,
   LEGS_MAX,
   MATCH_LANES,
   NO_LIQUIDITY_MS,
   NO_LIQUIDITY_MS_MAX,
   PRICE_DECIMALS,
+  RACED_MS,
+  RACES_MAX,
 } from './limits.ts';
 import { DEPOSIT_COLUMNS, type DepositOrder, LEG, toDepositOrder } from './order.ts';
-import { type Candidate, fiatOf, planLegs, type PlannedLegs, type Route } from './plan-legs.ts';
+import { fiatOf, type PlannedLegs, type Route } from './plan-legs.ts';
 
 export interface MatchDeps extends DeskDeps {
   readonly pool: Pool;
@@ -56,7 +57,12 @@ export async function matchOnce(deps: MatchDeps, counts: MatchCounts): Promise<n
 /** One order's failure never holds up another (M3): its attempt is counted, and it waits its turn. */
 export async function matchClaimed(deps: MatchDeps, claimed: Claimed, counts: MatchCounts): Promise<void> {
   try {
-    counts[await deps.pool.tx('match', (tx) => matchIn(tx, deps, claimed))] += 1;
+    for (let race = 1; ; race += 1) {
+      const outcome = await deps.pool.tx('match', (tx) => matchIn(tx, deps, claimed, race));
+      if (outcome === 'raced') continue;
+      counts[outcome] += 1;
+      return;
+    }
   } catch (error) {
     counts.failed += 1;
     deps.log.error({ err: error, deposit_order: claimed.id }, 'an order could not be matched; it is tried again');
@@ -64,16 +70,25 @@ export async function matchClaimed(deps: MatchDeps, claimed: Claimed, counts: Ma
   }
 }
 
-async function matchIn(tx: Tx, deps: MatchDeps, claimed: Claimed): Promise<'matched' | 'waiting' | 'lost'> {
+/** `raced`: nothing was written, and its locks end with the transaction; never of the last race. */
+async function matchIn(
+  tx: Tx,
+  deps: MatchDeps,
+  claimed: Claimed,
+  race: number,
+): Promise<'matched' | 'waiting' | 'lost' | 'raced'> {
   const order = await lockClaimed(tx, claimed);
   if (order === null) return 'lost';
   const standing = await loadStanding(tx, order.id);
   const isLate = order.expiresAt <= order.now;
   const slots = LEGS_MAX - standing.slots.length;
-  const legs =
+  const nobody: PlannedLegs = { sellers: [], lp: null, left: order.remaining };
+  const found =
     isLate || slots === 0 || order.remaining < order.legMin || order.isOff
-      ? { sellers: [], lp: null, left: order.remaining }
-      : await findLegs(tx, order, slots);
+      ? nobody
+      : await findLegs(tx, order, { slots, waits: race > 1 });
+  if (found === 'raced' && race < RACES_MAX) return 'raced';
+  const legs = found === 'raced' ? nobody : found;
   await writeLegs(tx, deps, order, legs, standing);
   // The provider is asked by the engine; until it has answered nobody is told, and no timer takes the order (M18).
   if (legs.lp !== null) return 'matched';
@@ -82,6 +97,7 @@ async function matchIn(tx: Tx, deps: MatchDeps, claimed: Claimed): Promise<'matc
   const outcome = stands && (order.takesPart || legs.left < order.legMin) ? 'matched' : 'waiting';
   if (outcome === 'matched') desk.match(order.id);
   else if (isLate) desk.close(order.id, 'EXPIRED', 'NO_LIQUIDITY');
+  else if (found === 'raced') desk.requeue(order.id, RACED_MS, 'SELLERS_ARE_BUSY', order.attempts);
   else desk.requeue(order.id, waitOf(order), order.isOff ? 'MATCHING_IS_OFF' : 'NO_LIQUIDITY', order.attempts);
   await desk.writeAndBook(tx, deps);
   return outcome;
@@ -134,78 +150,6 @@ interface Standing {
 async function loadStanding(tx: Tx, orderId: string): Promise<Standing> {
   const [row] = (await tx.query(STANDING, [orderId])).rows;
   return { ordinal: row?.['ordinal'] as number, slots: row?.['slots'] as number[] };
-}
-
-// M8: the same group and market, not its own user, not switched off; the cheapest first, then the oldest.
-const CANDIDATES = `select o.id, o.amount - o.reserved - o.settled - o.given_back as free, o.leg_min, o.price
-from payonce.p2p_withdraw_orders o
-where o.group_name = $1
-  and o.asset_id = $2
-  and o.fiat = $3
-  and o.status = 'OPEN'
-  and o.amount - o.reserved - o.settled - o.given_back > 0
-  and o.amount - o.reserved - o.settled - o.given_back >= o.leg_min
-  and o.price <= $4
-  and o.expires_at > (select payonce.now())
-  and not (o.partner_id = $5 and o.user_ref = $6)
-  and not exists (select 1 from payonce.p2p_members e where e.partner_id = o.partner_id and e.matching_off_at is not null)
-order by o.price, o.created_at, o.id
-limit $7`;
-
-// A provider that has given up a trade of this order comes after those that have not.
-const ROUTES = `select r.rail, r.account, r.min, r.max
-from payonce.p2p_routes r
-where r.group_name = $1
-  and r.asset_id = $2
-  and r.fiat = $3
-  and r.partner_id in ('*', $4)
-  and r.is_enabled
-  and not (r.partner_id = '*' and exists (
-    select 1 from payonce.p2p_routes x
-    where x.group_name = r.group_name and x.asset_id = r.asset_id and x.fiat = r.fiat and x.partner_id = $4 and x.rail = r.rail))
-order by (select count(*) from payonce.p2p_legs g where g.deposit_order_id = $5 and g.rail = r.rail and g.state = 'VOID'),
-         r.priority, r.partner_id = '*', r.id`;
-
-const LOCK_SELLERS = `select id, amount - reserved - settled - given_back as free, leg_min, price
-from payonce.p2p_withdraw_orders
-where id = any ($1::text[])
-  and status = 'OPEN'
-order by id
-for no key update`;
-
-const toCandidate = (row: Row): Candidate => ({
-  id: toText(row['id'], 'id'),
-  free: toUnits(row['free'], 'free'),
-  legMin: toUnits(row['leg_min'], 'leg_min'),
-  price: toUnits(row['price'], 'price'),
-});
-
-/** Plans on what was read, locks what was chosen, and plans again on what is there under the locks. */
-async function findLegs(tx: Tx, order: ClaimedOrder, slots: number): Promise<PlannedLegs> {
-  const { groupName, assetId, fiat, price, partnerId, userRef } = order;
-  const found = await tx.query(CANDIDATES, [groupName, assetId, fiat, price, partnerId, userRef, CANDIDATES_MAX]);
-  const candidates = found.rows.map(toCandidate);
-  const routes = (await tx.query(ROUTES, [groupName, assetId, fiat, partnerId, order.id])).rows.map(
-    (row): Route => ({
-      rail: toText(row['rail'], 'rail'),
-      account: toText(row['account'], 'account'),
-      min: toUnits(row['min'], 'min'),
-      max: toUnits(row['max'], 'max'),
-    }),
-  );
-  const wanted = { remaining: order.remaining, legMin: order.legMin, slots, takesPart: order.takesPart };
-  const planned = planLegs(wanted, candidates, routes);
-  if (planned.sellers.length === 0) return planned;
-  const { rows } = await tx.query(LOCK_SELLERS, [planned.sellers.map((one) => one.id)]);
-  const locked = new Map(rows.map((row) => [toText(row['id'], 'id'), toCandidate(row)]));
-  const stands = planned.sellers.every((one) => (locked.get(one.id)?.free ?? 0n) >= one.amount);
-  return stands
-    ? planned
-    : planLegs(
-        wanted,
-        planned.sellers.flatMap((one) => locked.get(one.id) ?? []),
-        routes,
-      );
 }
 
 // The condition is the guard (M8): what the plan believed is tested where it is written.
