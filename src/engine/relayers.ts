@@ -180,17 +180,8 @@ export async function leaveQuarantinedOnce(deps: EngineDeps, rail: Rail): Promis
   });
 }
 
-// What was told of a wallet that could not pay: now it seals.
-const SHORT_OVER = `update payonce.alerts
-set cleared_at = payonce.now()
-where cleared_at is null
-  and kind in ('gas_short', 'energy_short', 'bandwidth_short', 'allowance_short')
-  and left(key, length($1) + 1) = $1 || ':'
-  and substr(key, length($1) + length(kind) + 3) = any ($2::text[])`;
-
-/** Somebody relays again for these wallets: what was told about it is over, and so is what they were short of. */
+/** Somebody relays again for these wallets: what was told about it is over. */
 export async function relaysAgain(query: Query, rail: Rail, sealed: readonly SealedEffect[]): Promise<void> {
-  await query.query(SHORT_OVER, [rail.name, [...new Set(sealed.map((one) => one.wallet))]]);
   const wallets = new Set(sealed.filter((one) => one.signer !== one.wallet).map((one) => one.wallet));
   for (const wallet of wallets) await clearAlert(query, 'no_relayer', `${rail.name}:${wallet}`);
 }

@@ -1,4 +1,5 @@
 /** What the rail's plan says has to wait goes back to the queue; where it will not be otherwise, it becomes a case. */
+import type { Query } from '../db/pool.ts';
 import * as limits from '../kernel/limits.ts';
 import { raiseAlert } from './alerts.ts';
 import { apart } from './alone.ts';
@@ -71,4 +72,48 @@ async function giveBackPart(
       }
     }
   });
+}
+
+// The keys are those of `giveBackPart`. A node that is down meanwhile says nothing of what was short.
+const REASONS_OVER = `update payonce.alerts a
+set cleared_at = payonce.now()
+where a.cleared_at is null
+  and starts_with(a.key, $1 || ':' || upper(a.kind) || ':')
+  and not exists (
+    select 1 from payonce.effects e
+    where e.rail = $1
+      and e.state = 'PENDING'
+      and e.wallet = substr(a.key, char_length($1) + char_length(a.kind) + 3)
+      and split_part(e.wait_reason, ':', 1) in (upper(a.kind), 'NODE_DOWN'))`;
+
+// Told by `handOver`: over too where what waited for a relayer was called off.
+const RELAYERS_OVER = `update payonce.alerts a
+set cleared_at = payonce.now()
+where a.cleared_at is null
+  and a.kind = 'no_relayer'
+  and starts_with(a.key, $1 || ':')
+  and not exists (
+    select 1 from payonce.effects e
+    where e.rail = $1
+      and e.state = 'PENDING'
+      and e.wallet = substr(a.key, char_length($1) + 2)
+      and e.signer <> e.wallet
+      and e.wait_reason is not null)`;
+
+// What a supply tells of, under the name of its lane (`laneOfNeed`), and of energy as long as anybody waits for some.
+const NEEDS_OVER = `update payonce.alerts a
+set cleared_at = payonce.now()
+where a.cleared_at is null
+  and a.kind in ('gas_not_supplied', 'energy_unavailable')
+  and not exists (
+    select 1 from payonce.needs n
+    join payonce.effects e on e.id = n.effect_id and e.state = 'PENDING'
+    where case a.kind when 'gas_not_supplied' then n.lane = 'topup:' || a.key else n.kind = 'energy' end)`;
+
+/** What was told of payments that waited is over when none waits for it any more: sealed, called off, or short of something else.
+ *  The next shortage is told anew. */
+export async function endWaitAlerts(query: Query, rail: string): Promise<void> {
+  await query.query(REASONS_OVER, [rail]);
+  await query.query(RELAYERS_OVER, [rail]);
+  await query.query(NEEDS_OVER);
 }

@@ -13,6 +13,7 @@ import { watchReleasedOnce } from '../engine/look.ts';
 import { leaveQuarantinedOnce } from '../engine/relayers.ts';
 import { reopenOnce } from '../engine/reopen.ts';
 import { recheckSettledOnce } from '../engine/vanished.ts';
+import { endWaitAlerts } from '../engine/wait.ts';
 import { watchWithheld } from '../engine/withheld.ts';
 import * as limits from '../kernel/limits.ts';
 import type { Log } from '../kernel/log.ts';
@@ -92,6 +93,7 @@ export function startRoles(deps: RoleDeps, roles: readonly Role[]): Loop[] {
           start(`long stays ${rail.name}`, LONG_STAY_EVERY_MS, async () => {
             await leaveQuarantinedOnce(engine, rail);
             await watchLongStays(engine, rail);
+            await endWaitAlerts(engine.pool, rail.name);
             await watchWithheld(engine, rail);
             return false;
           });

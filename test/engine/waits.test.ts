@@ -5,10 +5,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { loadOpenAlerts, raiseAlert } from '../../src/engine/alerts.ts';
 import { advanceOnce, sendOnce, watchOnce } from '../../src/engine/advance.ts';
 import { leaseMsOf, sendWindowMs } from '../../src/engine/lease.ts';
 import { NOOP_CAPABILITIES } from '../../src/engine/noop.ts';
 import type { PlanWait } from '../../src/engine/rail.ts';
+import { endWaitAlerts } from '../../src/engine/wait.ts';
 import { cancelWithdrawal } from '../../src/flows/withdrawals/index.ts';
 import { PLAN_FAILURES_MAX } from '../../src/kernel/limits.ts';
 import { PROFILES } from '../../src/rails/bank/index.ts';
@@ -132,4 +134,42 @@ test('closed hours wait until they end and count no failure; what somebody must 
   assert.ok(backed.waits_ms > 20_000, `${backed.waits_ms}`);
   await assertBooksClean(short.one.pool);
   await short.one.end();
+});
+
+test('what was told of a payment that waits is over when none waits for it, and the next shortage is told anew (req R4, R14)', async () => {
+  const told: { verdict: 'wait'; reason: string; detail: string; alert: boolean; lasts: 'until_mended' } = {
+    verdict: 'wait',
+    reason: 'ENERGY_SHORT',
+    detail: 'told by the test',
+    alert: true,
+    lasts: 'until_mended',
+  };
+  let now = told;
+  const one = await makeNoopWorld(
+    {},
+    { change: (rail) => ({ ...rail, plan: (effects) => Promise.resolve(effects.map(() => now)) }) },
+  );
+  const open = async (): Promise<string[]> => {
+    await makeDue(one);
+    await advanceOnce(one.engine, railOf(one));
+    await endWaitAlerts(one.pool, 'noop');
+    return (await loadOpenAlerts(one.pool)).map((alert) => alert.kind);
+  };
+  await intendOne(one);
+  assert.deepEqual(await open(), ['energy_short']);
+  now = { ...told, reason: 'NODE_DOWN', alert: false };
+  assert.deepEqual(await open(), ['energy_short'], 'a node that is down says nothing of energy');
+  now = { ...told, reason: 'ALLOWANCE_SHORT' };
+  assert.deepEqual(await open(), ['allowance_short']);
+  await raiseAlert(one.pool, 'no_relayer', 'noop:wallet-1', 'nobody relays');
+  await raiseAlert(one.pool, 'gas_not_supplied', 'noop:wallet-1', 'it lacks gas');
+  await raiseAlert(one.pool, 'energy_unavailable', 'energy:test', 'no energy');
+  await raiseAlert(one.pool, 'wallet_short', 'noop:wallet-1', 'not told by a plan');
+  const { rows } = await one.pool.query<{ id: string }>('select id from payonce.withdrawals');
+  assert.equal(await cancelWithdrawal(one.engine, one.partnerId, rows[0]?.id ?? '', 'partner'), 'cancelled');
+  assert.deepEqual(await open(), ['wallet_short'], 'what waited was called off');
+  await intendOne(one);
+  assert.deepEqual((await open()).toSorted(), ['allowance_short', 'wallet_short'], 'and told anew');
+  await assertBooksClean(one.pool);
+  await one.end();
 });

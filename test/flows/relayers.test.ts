@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import { sendAndMine } from '../../sim/evm-send.ts';
+import { endWaitAlerts } from '../../src/engine/wait.ts';
 import { leaveQuarantinedOnce } from '../../src/engine/relayers.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
 import { assertBooksClean } from '../support/books.ts';
@@ -157,6 +158,7 @@ test('a relayer without an allowance, or in quarantine, keeps nothing: another o
   await take(its, 4);
   await world.drain();
   assert.deepEqual([...(await signersOf(its))], [[second, { n: 4n, sealed: 4n }]]);
+  await endWaitAlerts(world.pool, world.rail.name);
   assert.deepEqual(await alerts(its), []);
 
   await world.pool.query('update payonce.signers set short_until = null');

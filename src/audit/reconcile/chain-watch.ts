@@ -5,6 +5,7 @@
  */
 import type { Pool } from '../../db/pool.ts';
 import { clearAlert, raiseAlert } from '../../engine/alerts.ts';
+import { endWaitAlerts } from '../../engine/wait.ts';
 import type { Log } from '../../kernel/log.ts';
 import { reconcileChain } from './chain.ts';
 import type { ReconciledChain } from './chain-read.ts';
@@ -43,18 +44,6 @@ on conflict (chain, wallet) do update
 set next_at = excluded.next_at, hurried_at = excluded.hurried_at
 where payonce.chain_checks.hurried_at is null
    or payonce.chain_checks.hurried_at < payonce.now() - make_interval(secs => $3)`;
-
-const SHORT_NO_MORE = `select a.key
-from payonce.alerts a
-where a.kind = 'onchain_insufficient'
-  and a.cleared_at is null
-  and starts_with(a.key, $1 || ':ONCHAIN_INSUFFICIENT:')
-  and not exists (
-    select 1 from payonce.effects e
-    where e.rail = $1
-      and e.state = 'PENDING'
-      and e.wallet = substr(a.key, char_length($1 || ':ONCHAIN_INSUFFICIENT:') + 1)
-      and e.wait_reason like 'ONCHAIN_INSUFFICIENT%')`;
 
 const CLAIM = `update payonce.chain_checks c
 set next_at = payonce.now() + make_interval(secs => $2)
@@ -111,8 +100,7 @@ async function watchOne(
 ): Promise<readonly ChainReport[]> {
   const { pool, log } = deps;
   await pool.query(KNOW, [chain.chain, EVERY_SECONDS]);
-  for (const { key } of (await pool.query<{ key: string }>(SHORT_NO_MORE, [chain.rail])).rows)
-    await clearAlert(pool, 'onchain_insufficient', key);
+  await endWaitAlerts(pool, chain.rail);
   await pool.query(HURRY, [chain.chain, chain.rail, HURRY_SECONDS]);
   const due = (await pool.query<{ wallet: string }>(CLAIM, [chain.chain, CLAIM_SECONDS])).rows.map((row) => row.wallet);
   if (due.length === 0) return [];
