@@ -4,6 +4,7 @@ import type { Guard } from './guard.ts';
 const GUARDED = 'test/flows/p2p-guards.test.ts';
 const RACES = 'test/flows/p2p-races.test.ts';
 const ENDS = 'test/flows/p2p-ends.test.ts';
+const CORRECTIONS = 'test/flows/p2p-corrections.test.ts';
 
 export const P2P: Guard[] = [
   {
@@ -86,5 +87,33 @@ export const P2P: Guard[] = [
     test: ENDS,
     title: /40 % before the deadline and 80 % after it/,
     expect: /settled/,
+  },
+  {
+    name: 'no more is taken back than a leg moved',
+    file: 'src/flows/p2p/corrections.ts',
+    find: 'if (after >= -leg.amount && after <= leg.amount) return null;',
+    replace: 'if (after >= -leg.amount || after <= leg.amount) return null;',
+    test: CORRECTIONS,
+    title: /never taken back more than once over/,
+    expect: /was corrected/,
+  },
+  {
+    name: 'a case is not closed over a frozen leg',
+    file: 'src/flows/p2p/verbs.ts',
+    find: "leg.kind === 'SELLER' && leg.state === 'OPEN' && leg.disputed)",
+    replace: "leg.kind === 'SELLER' && leg.state === 'VOID' && leg.disputed)",
+    test: CORRECTIONS,
+    title: /is not closed over a frozen leg/,
+    expect: /its leg is frozen/,
+  },
+  {
+    name: 'a surplus is given out once',
+    file: 'src/flows/p2p/corrections.ts',
+    find: 'const keys = [surplus, ...Array.from({ length: fixes }, (_, index) => postingKey.p2pFix(id, index + 1))];',
+    replace:
+      'const keys = [surplus, ...Array.from({ length: fixes * 0 }, (_, index) => postingKey.p2pFix(id, index + 1))];',
+    test: CORRECTIONS,
+    title: /goes out of suspense once/,
+    expect: /only 40 USDT/,
   },
 ];

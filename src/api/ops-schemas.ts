@@ -2,6 +2,7 @@
 import { type TSchema, Type } from 'typebox';
 import { VERBS, WISHES } from '../engine/adjudicate.ts';
 import { REPAIR_AS } from '../audit/repair/index.ts';
+import { SURPLUS_TO } from '../flows/p2p/index.ts';
 import { CASE_KINDS, type CaseKind } from '../engine/cases.ts';
 import { Id, pageQuery } from './schemas.ts';
 
@@ -213,7 +214,11 @@ export const NewProposal = Type.Object(
     finding: Type.Optional(
       Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: the finding of a report on a chain' }),
     ),
-    as: Type.Optional(Type.Enum([...REPAIR_AS], { description: 'repair: what it is booked as' })),
+    as: Type.Optional(
+      Type.Enum([...REPAIR_AS, ...SURPLUS_TO], {
+        description: `repair: what it is booked as; p2p_surplus: where it goes, ${SURPLUS_TO.join(', ')}`,
+      }),
+    ),
     partner_id: Type.Optional(Id),
     effect_id: Type.Optional(
       Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: whose effect it repeats' }),
@@ -225,7 +230,10 @@ export const NewProposal = Type.Object(
       }),
     ),
     amount: Type.Optional(
-      Type.String({ pattern: '^[0-9]{1,78}(?:\\.[0-9]{1,36})?$', description: 'p2p_correct: how much of the leg' }),
+      Type.String({
+        pattern: '^[0-9]{1,78}(?:\\.[0-9]{1,36})?$',
+        description: 'p2p_correct: how much of the leg; p2p_surplus: absent, all',
+      }),
     ),
     direction: Type.Optional(
       Type.Enum(['recall', 'credit_again'], { description: 'p2p_correct: from the buyer’s partner, or to it' }),

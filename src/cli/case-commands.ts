@@ -26,7 +26,9 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
     'find out which of the two moved; the live one is no longer sent. Close it by two persons when it is booked right.',
   rail_asks: 'read what the other side shows (`effect show`), agree with it there, then two persons say what happened.',
   trade_surplus:
-    'a cancel is under way; agree with the provider. What it released is in suspense: two persons book it.',
+    'a cancel is under way: if the provider ends the trade, this closes by itself. What it released stands in suspense: agree with it, then two persons say where it goes (p2p_surplus --as returned, treasury, or partner --partner ID).',
+  leg_correction:
+    'see the leg and what corrections have moved (p2p order); a second person approves the proposal, or it is withdrawn and the case closed.',
   payment_unclear:
     'see the payment (p2p payments --unclear) and its order (p2p order); two persons settle the leg late (p2p_settle --leg), or close it when it was given back.',
   leg_disputed: 'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void).',
@@ -116,6 +118,8 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
     leg?: string;
     amount?: string;
     direction?: string;
+    as?: string;
+    partner?: string;
   }>(
     parent
       .command('propose <case> <verb>')
@@ -128,8 +132,13 @@ export function addCaseCommands(program: Command, bind: Bind, deps: CliDeps): vo
       .option('--line <number>', 'decide_line: the line of the batch')
       .option('--fate <fate>', 'decide_line: paid or not_paid')
       .option('--leg <id>', 'p2p_…: the leg, where the case is not about one')
-      .option('--amount <amount>', 'p2p_correct: how much of the leg, in its asset')
+      .option(
+        '--amount <amount>',
+        'p2p_correct, p2p_surplus: how much of the leg, in its asset (p2p_surplus: else all)',
+      )
       .option('--direction <direction>', 'p2p_correct: recall (from the buyer’s partner) or credit_again')
+      .option('--as <where>', 'p2p_surplus: returned (to the provider), treasury (ours), or partner with --partner')
+      .option('--partner <id>', 'p2p_surplus: the partner whose it is')
       .addHelpText(
         'after',
         `
@@ -139,16 +148,18 @@ unwind   it was booked and never happened
 reverse_deposit, resume_scan   after broken finality
 decide_line   what became of a line that the provider does not show
 p2p_settle    a leg was paid           p2p_void   it was not
-p2p_correct   what a settled leg moved is taken back, or moved once more`,
+p2p_correct   what a settled leg moved is taken back, or moved once more
+p2p_surplus   what a provider released beyond need: to it, to us, or to a partner`,
       ),
-    async (args, { reason, evidence, deposit, fromBlock, ...named }) => {
+    async (args, { reason, evidence, deposit, fromBlock, partner, ...named }) => {
       const [id, verb] = [argument(args, 0), readVerb(argument(args, 1))];
       const detail: Detail = {
         reason,
         ...(evidence === undefined ? {} : { evidenceId: evidence }),
         ...(deposit === undefined ? {} : { deposit_id: deposit }),
         ...(fromBlock === undefined ? {} : { from_block: fromBlock }),
-        ...given(named, ['chain', 'line', 'fate', 'leg', 'amount', 'direction']),
+        ...(partner === undefined ? {} : { partner_id: partner }),
+        ...given(named, ['chain', 'line', 'fate', 'leg', 'amount', 'direction', 'as']),
       };
       const missing = missingIn(verb, detail);
       if (missing !== null)
@@ -234,7 +245,7 @@ const OPTIONS = {
   line: '--line NUMBER',
   fate: '--fate paid|not_paid',
   finding: 'a finding: payonce repair propose FINDING',
-  as: 'what it is booked as: payonce repair propose FINDING --as',
+  as: '--as returned|treasury|partner (of a finding: payonce repair propose FINDING --as)',
   reference: 'what arrived: payonce funding propose --reference',
   amount: '--amount AMOUNT',
   direction: '--direction recall|credit_again',

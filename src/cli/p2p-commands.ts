@@ -10,10 +10,13 @@ import {
   readOrder,
   type ShownOrder,
 } from '../audit/p2p-list.ts';
-import { joinGroup, leaveGroup, setMatching } from '../flows/p2p/index.ts';
+import { propose } from '../engine/adjudicate.ts';
+import { needOperator } from '../engine/administration.ts';
+import { joinGroup, leaveGroup, openCorrectionCase, setMatching } from '../flows/p2p/index.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps } from './deps.ts';
+import { replacedText } from './story-text.ts';
 import { cut, facts, heading, moment, paint, printable, table } from './output.ts';
 
 const LISTED_MAX = 200;
@@ -80,6 +83,31 @@ export function addP2pCommands(program: Command, bind: Bind, deps: CliDeps): voi
         listPayments(pool, { unclear: unclear === true, limit: LISTED_MAX }),
       );
       return { json: { payments }, text: paymentsText(payments) };
+    },
+  );
+
+  bind<{ direction: string; amount: string; reason: string }>(
+    p2p
+      .command('correct <leg>')
+      .description('propose to a second person to correct a settled leg, in a case of its own (operator)')
+      .addOption(
+        new Option('--direction <direction>', 'recall: from the buyer’s partner; credit_again: to it once more')
+          .choices(['recall', 'credit_again'])
+          .makeOptionMandatory(),
+      )
+      .requiredOption('--amount <amount>', 'how much of the leg, in its asset')
+      .requiredOption('--reason <text>', 'what you saw, and where'),
+    async (args, { direction, amount, reason }) => {
+      const leg = argument(args, 0);
+      const made = await deps.withEngine(async ({ engine, makeId, pool, operatorKey }) => {
+        const operator = await needOperator(pool, operatorKey, 'operator');
+        const { caseId, detail } = await openCorrectionCase(pool, makeId, { leg, amount, direction });
+        return { caseId, ...(await propose(engine, operator, caseId, 'p2p_correct', { ...detail, reason })) };
+      });
+      return {
+        json: { proposal_id: made.proposalId, case_id: made.caseId, replaced: made.replaced },
+        text: `Proposed to ${direction === 'recall' ? 'take back' : 'credit once more'} ${printable(amount)} of ${printable(leg)} as ${paint('bold', made.proposalId)}, in case ${made.caseId}.${replacedText(made.replaced)}\nNext: another person (approver) reads the case and runs: payonce case approve ${made.proposalId}`,
+      };
     },
   );
 }

@@ -16,6 +16,7 @@ export const CASE_KINDS = {
   rail_asks: 'the rail itself has stopped and waits for people: a dispute, or an end after a payment was claimed',
   trade_surplus: 'a provider holds or released a trade that its order needs no more',
   payment_unclear: 'a payment for a leg that cannot be credited: late, too much, too little, or for none',
+  leg_correction: 'what a settled leg moved is to be taken back or moved once more: an operator asked for it',
   leg_disputed: 'a partner disputes a leg: nothing moves it until two persons say what happened',
   books_refused: 'a verdict could not be booked five times in a row',
   overpriced: 'a market took more for an order of ours than it allowed',

@@ -30,6 +30,7 @@ const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   repair: ['finding', 'as'],
   fund: ['reference'],
   p2p_correct: ['amount', 'direction'],
+  p2p_surplus: ['as'],
 };
 
 const needsOf = (verb: Verb): readonly Needed[] => NEEDS[verb] ?? [];

@@ -32,6 +32,7 @@ export const VERBS = [
   'p2p_settle',
   'p2p_void',
   'p2p_correct',
+  'p2p_surplus',
 ] as const;
 export type Verb = (typeof VERBS)[number];
 /** Decided here; the others belong to a flow (`EngineDeps.verbs`). */
@@ -45,11 +46,12 @@ const FLOW_VERBS: readonly Verb[] = [
   'p2p_settle',
   'p2p_void',
   'p2p_correct',
+  'p2p_surplus',
 ];
 
 /** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
  *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund ·
- *  `leg`, where the case is not about one: p2p_…; `amount`, `direction`: p2p_correct. */
+ *  `leg`, where the case is not about one: p2p_…; `amount`, `direction`: p2p_correct · `as`, `partner_id`, `amount`: p2p_surplus. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 
 export interface CaseRow {

@@ -121,6 +121,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     log,
     nodesOf: (chain) => chainOf(chain)?.rail.blocks ?? [],
   });
+  const legVerbs = makeLegVerbs(pool, { chart, makeId });
   const engine = await makeEngine({
     pool,
     ports,
@@ -144,8 +145,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...makeRepairVerbs({ pool, chart, makeId }),
       ...makeFundingVerbs({ pool, chart }),
       ...makeStatementVerbs(pool),
-      ...makeLegVerbs(pool, { chart, makeId }),
-      close: objectAll([batchVerbs.close, depositVerbs.close]),
+      ...legVerbs,
+      close: objectAll([batchVerbs.close, depositVerbs.close, legVerbs.close]),
     },
     leaseMs: config.leaseMs,
     seenElsewhere: seenOnStatement,

@@ -202,3 +202,42 @@ test('two persons settle a disputed leg and correct it, by the verbs of its case
   assert.equal(await scene.available(BUYER), 60n * ONE);
   await ended(scene);
 });
+
+test('a settled leg is corrected in a case that the proposal opens, with both persons in the audit log (req W4)', async () => {
+  const scene = await makeP2pScene({ label: 'cli p2p correct', routes: [] });
+  const { run, ann, bob } = await people(scene);
+  const { leg } = await matched(scene);
+  const correct = (amount: string, ...more: string[]) =>
+    run(['p2p', 'correct', leg, '--direction', 'recall', '--amount', amount, '--reason', 'charged back', ...more], ann);
+  const early = await correct('40', '--json');
+  assert.equal(early.code, 4);
+  assert.match(early.problem().detail, /it is open; only what was settled is corrected/);
+  await scene.confirm(leg);
+  assert.equal(
+    (await run(['p2p', 'correct', 'leg_none', '--direction', 'recall', '--amount', '1', '--reason', 'x'], ann)).code,
+    3,
+  );
+  assert.match((await correct('101', '--json')).problem().detail, /at most the leg/);
+  const first = (await correct('40', '--json')).json<{ proposal_id: string; case_id: string }>();
+  const again = await correct('30');
+  assert.match(
+    again.stdout,
+    new RegExp(`^Proposed to take back 30 of ${leg} as prop_\\w+, in case ${first.case_id}\\.`),
+  );
+  const shown = await run(['case', 'show', first.case_id]);
+  for (const part of [/leg_correction/, /at risk +40 USDT/, new RegExp(`about +leg:${leg}`), /next +see the leg/])
+    assert.match(shown.stdout, part);
+  assert.equal((await run(['case', 'approve', first.proposal_id], bob)).code, 4, 'it was replaced');
+  const proposal = /as (prop_\w+)/.exec(again.stdout)?.[1] ?? '';
+  assert.match((await run(['case', 'approve', proposal], ann)).stderr, /second person|approver/);
+  assert.match((await run(['case', 'approve', proposal], bob)).stdout, new RegExp(`^Done: leg ${leg} was corrected`));
+  assert.equal(await scene.available(BUYER), 70n * ONE);
+  assert.match((await run(['case', 'list'])).stdout, /No open case\./);
+  assert.deepEqual(await auditOf(scene, first.case_id), [
+    'case.proposed.p2p_correct',
+    'case.replaced',
+    'case.proposed.p2p_correct',
+    'case.approved.p2p_correct',
+  ]);
+  await ended(scene);
+});

@@ -170,26 +170,12 @@ export class Desk {
     this.touched.legs.add(legId);
   }
 
-  /** A correction of two persons: takes from one partner what another gets (W4: a key of its own, counted on the leg). */
-  fix(legId: string, amount: bigint, direction: 'recall' | 'credit_again'): void {
+  /** One more correction of two persons: its number, which is part of its posting's key (W4). */
+  countFix(legId: string): number {
     const leg = this.mustLeg(legId);
-    const order = this.mustDeposit(leg.depositOrderId);
     leg.fixes += 1;
     this.touched.legs.add(legId);
-    const seller = this.sellerOf(leg);
-    const giver =
-      seller === null
-        ? accountName.lp(leg.rail ?? '', order.assetId)
-        : accountName.partner(seller.partnerId, order.assetId);
-    const sign = direction === 'recall' ? -1n : 1n;
-    this.postings.push({
-      key: postingKey.p2pFix(leg.id, leg.fixes),
-      reference: order.id,
-      lines: [
-        [accountName.partner(order.partnerId, order.assetId), sign * amount],
-        [giver, -sign * amount],
-      ],
-    });
+    return leg.fixes;
   }
 
   /** All its legs stand: the buyer is told where to pay, and the time to pay begins. */

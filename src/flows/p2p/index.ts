@@ -9,7 +9,7 @@
  * Never: a wire, a lock through I/O, a status that does not follow from what remains, the legs and the deadline (M2).
  *
  * Files: order (rows), edges (data), intake, claim (the queue), match, plan-legs (pure), desk (what every later change goes through),
- * trades (effects), payments, notices (inbound), timers, cancel, members, verbs (two persons), reads, view.
+ * trades (effects), payments, notices (inbound), timers, cancel, members, verbs and corrections (two persons), reads, view.
  */
 import type { EngineDeps } from '../../engine/deps.ts';
 import type { Flow } from '../../engine/flow.ts';
@@ -32,7 +32,8 @@ export { PRICE_DECIMALS } from './limits.ts';
 export { joinGroup, leaveGroup, setMatching } from './members.ts';
 export { confirmLeg, countPayment, disputeLeg, markPaid, type PaymentNotice } from './payments.ts';
 export { makePaymentHandler, makeTradeHints, PAYMENT_SOURCE, TRADE_SOURCE } from './notices.ts';
-export { makeLegVerbs } from './verbs.ts';
+export { SURPLUS_TO } from './corrections.ts';
+export { makeLegVerbs, openCorrectionCase } from './verbs.ts';
 
 export interface Matcher {
   readonly counts: MatchCounts;

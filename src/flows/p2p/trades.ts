@@ -7,7 +7,7 @@
  * is a person's. Nothing here asks a provider: the engine does, with no lock held.
  */
 import type { Tx } from '../../db/pool.ts';
-import { openCase } from '../../engine/cases.ts';
+import { closeCases, openCase } from '../../engine/cases.ts';
 import type { EndedEffect, Flow, Outcome } from '../../engine/flow.ts';
 import { intend } from '../../engine/intend.ts';
 import type { EffectRow } from '../../engine/store.ts';
@@ -47,6 +47,12 @@ export function makeTradeFlow(chart: Chart, makeId: MakeId): Flow {
         if (leg.state === 'OPEN')
           giveUp(desk, leg.id, leg.depositOrderId, next.step === 'fail' ? next.reason : 'given up');
       }
+      await closeCases(
+        tx,
+        ended.map(({ effect }) => effect.id),
+        ['trade_surplus'],
+        'the provider ended the trade, and released nothing of it',
+      );
       return bookedEvents(tx, desk, deps);
     },
     shown: nobodyIsTold,
