@@ -13,6 +13,7 @@ import { ENGINE } from './engine.ts';
 import { TRADED } from './escrow.ts';
 import type { Guard } from './guard.ts';
 import { LEDGER } from './ledger.ts';
+import { SENT_TO_MANY } from './multi-send.ts';
 import { OUTSIDE } from './outside.ts';
 import { P2P } from './p2p.ts';
 import { REALIZED } from './realizations.ts';
@@ -35,4 +36,5 @@ export const GUARDS: Guard[] = [
   ...REALIZED,
   ...TRADED,
   ...P2P,
+  ...SENT_TO_MANY,
 ];

@@ -7,7 +7,7 @@ import { type Address, encodeDeployData, encodeFunctionData, getContractAddress,
 import { privateKeyToAccount } from 'viem/accounts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Anvil } from './anvil.ts';
-import { batch, testToken } from './contracts/artifacts.ts';
+import { batch, multiSend, swapAndAllocate, testToken } from './contracts/artifacts.ts';
 import { isObject, type JsonObject } from './json-rpc.ts';
 
 /** Twice the longest block time that anyone sets. */
@@ -77,6 +77,31 @@ export async function deployToken(chain: Anvil, owner: Hex, words: TokenWords = 
 
 export async function deployBatch(chain: Anvil, owner: Hex): Promise<Address> {
   return deploy(chain, owner, encodeDeployData({ ...batch }));
+}
+
+export async function deployMultiSend(chain: Anvil, owner: Hex): Promise<Address> {
+  return deploy(chain, owner, encodeDeployData({ ...multiSend }));
+}
+
+/** `price`: units of `tokenOut` for 10^18 units of what comes in. */
+export async function deploySwap(chain: Anvil, owner: Hex, tokenOut: Address, price: bigint): Promise<Address> {
+  return deploy(chain, owner, encodeDeployData({ ...swapAndAllocate, args: [tokenOut, price] }));
+}
+
+export async function setPrice(chain: Anvil, owner: Hex, swap: Address, price: bigint): Promise<void> {
+  const data = encodeFunctionData({ abi: swapAndAllocate.abi, functionName: 'setPrice', args: [price] });
+  await sendAndMine(chain, owner, { to: swap, data });
+}
+
+export async function approveTokens(
+  chain: Anvil,
+  holder: Hex,
+  token: Address,
+  spender: Address,
+  value: bigint,
+): Promise<void> {
+  const data = encodeFunctionData({ abi: testToken.abi, functionName: 'approve', args: [spender, value] });
+  await sendAndMine(chain, holder, { to: token, data });
 }
 
 async function deploy(chain: Anvil, owner: Hex, data: Hex): Promise<Address> {

@@ -110,7 +110,8 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);
-  const context = { inFlight, openPerSigner, ...(await deps.supply?.beforeBatch(usable)) };
+  const minimums = await quotedMinimums(deps, usable);
+  const context = { inFlight, openPerSigner, minimums, ...(await deps.supply?.beforeBatch(usable)) };
   const verdicts = await planApart(deps, rail, usable, context);
   const planned: Planned[] = [];
   const waiting: { effect: EffectRow; verdict: PlanWait }[] = [];
@@ -159,6 +160,19 @@ async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly Ef
       };
     }),
   );
+}
+
+/** Asked here and nowhere later: a quote that comes after the plan is the next seal's. */
+async function quotedMinimums(deps: EngineDeps, effects: readonly EffectRow[]): Promise<Map<bigint, bigint>> {
+  const minimums = new Map<bigint, bigint>();
+  for (const flow of deps.flows.values()) {
+    const mine = effects.filter(
+      ({ subjectType, call }) => subjectType === flow.subjectType && call?.minimum !== undefined,
+    );
+    if (flow.minimums === undefined || mine.length === 0) continue;
+    for (const [id, minimum] of await flow.minimums(deps.pool, mine)) minimums.set(id, minimum);
+  }
+  return minimums;
 }
 
 /** `effects` as they were read in the claim's own transaction (see `advancePending`). */

@@ -3,7 +3,7 @@
  * which postings, which events, and, after a release, what comes next. It is asked in batches, inside the settling
  * transaction, and must not touch the effects itself.
  */
-import type { Tx } from '../db/pool.ts';
+import type { Query, Tx } from '../db/pool.ts';
 import type { AccountName } from '../ledger/accounts.ts';
 import type { LedgerItem } from '../ledger/post.ts';
 import type { NewEvent } from '../outbox/emit.ts';
@@ -82,6 +82,9 @@ export interface Flow {
   paidLines?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, ReadonlySet<string>>>;
   /** What must not be sealed now, and why: asked in the sealing transaction, under the effects' locks. Absent: nothing. */
   barred?(tx: Tx, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, string>>;
+  /** Calls that are bound by a quote: the least output by today's, asked before each plan. What is sealed keeps its own; a
+   *  successor gets a new one. Absent, or no entry: what the call itself says. */
+  minimums?(query: Query, effects: readonly EffectRow[]): Promise<ReadonlyMap<bigint, bigint>>;
   /** The account and amount that a hold for this effect stands on, or `null` where nothing is held. */
   holdOf(tx: Tx, effect: EffectRow): Promise<{ readonly accountId: bigint; readonly amount: bigint } | null>;
   /** Where what it moves arrives, if that is with us or for us: moved twice, it is not lost. Absent: it leaves. Pure. */

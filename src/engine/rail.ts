@@ -68,6 +68,10 @@ export interface ContractCall {
     readonly minimumWord?: number;
     readonly minimum?: bigint;
   }[];
+  /** A call that is bound by a quote: word `word` after the selector is the least output that it accepts, and `logs[log]` bears
+   *  the same as its `minimum`. The figure is a rail parameter: chosen at the plan (`Flow.minimums`), immutable with the seal.
+   *  What stands in `data` and the log goes where nobody quotes. Under `least` it is not sealed at all. */
+  readonly minimum?: { readonly word: number; readonly log: number; readonly least: bigint };
 }
 
 /** Who a bank pays, as text throughout: leading zeros count (M5). Frozen at intake like everything else. */
@@ -79,11 +83,23 @@ export interface BankPayee {
   readonly memo: string;
 }
 
-/** One line of a provider's batch. The batch is the subject; its lines live in the flow's table. */
-export interface BatchLine {
+/** One line of a batch. The batch is the subject; its lines live in the flow's table. */
+export type BatchLine = BankLine | ChainLine;
+
+/** Of a provider's batch. */
+export interface BankLine {
   /** Our own name of the line, unique in the batch. */
   readonly ref: string;
   readonly payee: BankPayee;
+  readonly amount: bigint;
+}
+
+/** Of a call to a multi-send contract, which is the effect's destination and takes the sum from the signer. */
+export interface ChainLine {
+  /** The same; 1 to 32 visible ASCII characters, since the contract's logs bear it in one word. */
+  readonly ref: string;
+  /** The chain's one spelling. */
+  readonly to: string;
   readonly amount: bigint;
 }
 
@@ -140,6 +156,8 @@ export interface PlanContext {
   readonly burnUpTo?: ReadonlyMap<bigint, bigint>;
   /** Energy that is rented for pending effects (by id), there or under way: nobody else may count on it. */
   readonly energyHeld?: readonly { readonly address: string; readonly effectId: bigint; readonly units: bigint }[];
+  /** The least output that today's quote allows, for effects (by id) whose call is bound by one. */
+  readonly minimums?: ReadonlyMap<bigint, bigint>;
 }
 
 /** Rail parameters of the first variant, e.g. gas limit and fees; text for every figure that is money. */

@@ -10,7 +10,17 @@ import { type Query, type Row, toText, toUnits, type Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import { storableText } from '../kernel/foreign-text.ts';
 import type { State } from './effect.ts';
-import type { AssetRef, BankPayee, BatchLine, ContractCall, Json, Plan, TradeTerms } from './rail.ts';
+import type {
+  AssetRef,
+  BankLine,
+  BankPayee,
+  BatchLine,
+  ChainLine,
+  ContractCall,
+  Json,
+  Plan,
+  TradeTerms,
+} from './rail.ts';
 
 export interface EffectRow {
   readonly id: bigint;
@@ -140,6 +150,7 @@ interface CallJson {
   data: string;
   value: string;
   logs: { address: string; topics: (string | null)[]; data?: string; minimumWord?: number; minimum?: string }[];
+  minimum?: { word: number; log: number; least: string };
 }
 /** What an effect should do beyond amount and destination; at most one of them. */
 export interface Terms {
@@ -164,6 +175,7 @@ export function callToJson({ call, payee, lines, trade }: Terms): string | null 
       const { minimum, ...rest } = log;
       return { ...rest, topics: [...log.topics], ...(minimum === undefined ? {} : { minimum: minimum.toString() }) };
     }),
+    ...(call.minimum === undefined ? {} : { minimum: { ...call.minimum, least: call.minimum.least.toString() } }),
   };
   return JSON.stringify(json);
 }
@@ -180,8 +192,10 @@ function tradeFromJson(value: Json): TradeTerms | null {
 
 function linesFromJson(value: Json): readonly BatchLine[] | null {
   if (value === null || typeof value !== 'object' || !('lines' in value)) return null;
-  const lines = value.lines as unknown as readonly (Omit<BatchLine, 'amount'> & { readonly amount: string })[];
-  return lines.map((line) => ({ ...line, amount: BigInt(line.amount) }));
+  const lines = value.lines as unknown as readonly ((Omit<BankLine, 'amount'> | Omit<ChainLine, 'amount'>) & {
+    readonly amount: string;
+  })[];
+  return lines.map((line): BatchLine => ({ ...line, amount: BigInt(line.amount) }));
 }
 
 function callFromJson(value: Json): ContractCall | null {
@@ -195,6 +209,7 @@ function callFromJson(value: Json): ContractCall | null {
       const { minimum, ...rest } = log;
       return minimum === undefined ? rest : { ...rest, minimum: BigInt(minimum) };
     }),
+    ...(json.minimum === undefined ? {} : { minimum: { ...json.minimum, least: BigInt(json.minimum.least) } }),
   };
 }
 

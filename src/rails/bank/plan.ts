@@ -6,6 +6,7 @@ import type { EffectIntent, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { payeeFaults } from './destination.ts';
 import { MINUTE_MS } from './limits.ts';
 import type { Profile } from './profile.ts';
+import { bankLines } from './seal.ts';
 
 /** Closed hours in a bank's own time, over midnight if `from` is later than `until`. */
 export interface Maintenance {
@@ -32,8 +33,7 @@ export function planTransfer(
     alert: true,
     lasts: 'for_good',
   });
-  const lines =
-    effect.lines ?? (effect.payee === null ? [] : [{ ref: '', payee: effect.payee, amount: effect.amount }]);
+  const lines = bankLines(effect, '');
   if (lines.length === 0) return refuse('PAYEE_REFUSED', 'nobody to pay');
   if (lines.length > profile.linesMax)
     return refuse('BATCH_REFUSED', `${lines.length} lines; ${profile.name} takes ${profile.linesMax}`);

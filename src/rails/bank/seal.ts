@@ -1,5 +1,5 @@
 /** The seal of a bank transfer: the exact request (`keyed-request.ts`), and what its answers are compared with. Pure. */
-import type { EffectIntent, Json, Seal, SealedEffect } from '../../engine/rail.ts';
+import type { BankLine, EffectIntent, Json, Seal, SealedEffect } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
 import { deriveRailKey } from '../../kernel/ids.ts';
 import { field, isArray, textOf, unitsOf } from '../json.ts';
@@ -7,13 +7,21 @@ import { readSealedRequest, type Scope, type SealedRequest, sealRequest } from '
 import { BANK_KIND } from './kind.ts';
 import type { Profile, TransferFacts } from './profile.ts';
 
+/** A batch's lines, or the one of a single transfer, under `ref`. Lines of a chain are none of a bank's. */
+export function bankLines(effect: EffectIntent, ref: string): readonly BankLine[] {
+  const { lines, payee, amount } = effect;
+  if (lines === undefined) return payee === null ? [] : [{ ref, payee, amount }];
+  const ours = lines.flatMap((line) => ('payee' in line ? [line] : []));
+  assert(ours.length === lines.length, `effect ${effect.effectId} has lines that no bank can pay`);
+  return ours;
+}
+
 export function factsOf(profile: Profile, scope: Scope, effect: EffectIntent): TransferFacts {
   const key = deriveRailKey(scope.deployment, scope.account, effect.naturalKey, effect.seq);
   const { payee } = effect;
-  assert(payee !== null || effect.lines !== undefined, `effect ${effect.effectId} names nobody to pay`);
-  const lines = effect.lines ?? (payee === null ? [] : [{ ref: key, payee, amount: effect.amount }]);
+  const lines = bankLines(effect, key);
   const first = lines[0];
-  assert(first !== undefined, `effect ${effect.effectId} has no line`);
+  assert(first !== undefined, `effect ${effect.effectId} names nobody to pay`);
   assert(lines.length <= profile.linesMax, `${profile.name} takes ${profile.linesMax} lines, not ${lines.length}`);
   assert(new Set(lines.map((line) => line.ref)).size === lines.length, 'two lines have one name');
   assert(

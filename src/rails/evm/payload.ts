@@ -3,7 +3,9 @@ import canonicalize from 'canonicalize';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import type { Allotment, EffectIntent, Json, Plan, Seal } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
+import { quotedIntent, quoteInPlan } from '../call-terms.ts';
 import { type ExpectedLog, logOfTransfer, logsOfCall, readExpectedLogs } from '../expected-logs.ts';
+import { type MultiSend, multiSendBody, multiSendExpect, readMultiSend, type Spelling } from '../multi-send.ts';
 import { canonicalAddress } from './address.ts';
 import { field, hexOf, unitsOf } from './json.ts';
 
@@ -26,8 +28,12 @@ export interface Reference {
 /** `logs` empty: status 1 is enough (a value transfer). */
 export interface Expect {
   readonly logs: readonly ExpectedLog[];
+  /** A batch, whose lines are judged one by one; `null`: it is none. */
+  readonly lines: MultiSend | null;
   readonly reference: Reference;
 }
+
+const SPELLING: Spelling = { canonical: canonicalAddress, machine: canonicalAddress, word: wordOfAddress };
 
 /** The target, value and data of an intent. */
 export function bodyOf(intent: EffectIntent): Pick<Payload, 'to' | 'value' | 'data'> {
@@ -36,6 +42,7 @@ export function bodyOf(intent: EffectIntent): Pick<Payload, 'to' | 'value' | 'da
     return { to: canonicalAddress(to), value, data: `0x${data.slice(2).toLowerCase()}` };
   }
   const destination = canonicalAddress(intent.destination);
+  if (intent.lines !== undefined) return { ...multiSendBody(intent, SPELLING), to: destination };
   if (intent.asset.contract === null) return { to: destination, value: intent.amount, data: '0x' };
   const wallet = canonicalAddress(intent.wallet);
   // A relayer moves the wallet's tokens by the allowance that the wallet gave it (R15).
@@ -54,7 +61,8 @@ export function identityOf(chainId: bigint, signer: string, nonce: bigint): stri
   return `evm:${chainId}:${canonicalAddress(signer)}:${nonce}`;
 }
 
-export function sealEffect(chainId: bigint, intent: EffectIntent, plan: Plan, allotment: Allotment | null): Seal {
+export function sealEffect(chainId: bigint, planned: EffectIntent, plan: Plan, allotment: Allotment | null): Seal {
+  const intent = quotedIntent(planned, quoteInPlan(plan));
   assert(allotment !== null, 'an EVM effect is sealed with a nonce from its signer row');
   const signer = canonicalAddress(allotment.signer);
   assert(signer === canonicalAddress(intent.signer), 'the nonce was allotted to another signer');
@@ -66,6 +74,7 @@ export function sealEffect(chainId: bigint, intent: EffectIntent, plan: Plan, al
     payload: writePayload(payload),
     expect: {
       logs: expectedLogs(intent),
+      ...(intent.lines === undefined ? {} : { lines: multiSendExpect(intent, SPELLING) }),
       reference: { number: reference.number.toString(), hash: reference.hash },
     },
     signer,
@@ -75,7 +84,7 @@ export function sealEffect(chainId: bigint, intent: EffectIntent, plan: Plan, al
 
 function expectedLogs(intent: EffectIntent): Json {
   if (intent.call !== null) return logsOfCall(intent.call, canonicalAddress);
-  if (intent.asset.contract === null) return [];
+  if (intent.lines !== undefined || intent.asset.contract === null) return [];
   const contract = canonicalAddress(intent.asset.contract);
   return [logOfTransfer(contract, wordOfAddress(intent.wallet), wordOfAddress(intent.destination), intent.amount)];
 }
@@ -126,5 +135,5 @@ export function referenceOf(value: Json | undefined): Reference | null {
 export function readExpect(value: Json): Expect {
   const reference = referenceOf(field(value, 'reference'));
   assert(reference !== null, 'sealed expect is not ours');
-  return { reference, logs: readExpectedLogs(field(value, 'logs')) };
+  return { reference, logs: readExpectedLogs(field(value, 'logs')), lines: readMultiSend(field(value, 'lines')) };
 }

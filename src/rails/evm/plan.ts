@@ -5,7 +5,8 @@
  * balance is the head's, less what is sealed and not final, less what this very batch takes; what was mined but is not
  * final is taken off twice, which waits a little and never overdraws.
  */
-import type { EffectIntent, Need, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import type { EffectIntent, Need, Plan, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import { planOfQuote, quotedIntent, spenderOf, termsFault } from '../call-terms.ts';
 import { askOneInTime, freeFirst } from '../in-time.ts';
 import { canonicalAddress } from './address.ts';
 import { type Fees, firstFees, gasLimitOf, marketCalls, readMarket } from './fees.ts';
@@ -50,6 +51,8 @@ export type WaitReason =
   | 'SIGNER_FULL'
   | 'SIGNER_IS_NOT_WALLET'
   | 'ALLOWANCE_SHORT'
+  | 'QUOTE_TOO_LOW'
+  | 'BATCH_REFUSED'
   | 'NO_KEY';
 
 /** What helps only when a person acts is told to people. */
@@ -61,6 +64,7 @@ const ALERTED: ReadonlySet<WaitReason> = new Set([
   'GAS_ABOVE_CAP',
   'SIGNER_IS_NOT_WALLET',
   'ALLOWANCE_SHORT',
+  'QUOTE_TOO_LOW',
   'NO_KEY',
 ]);
 
@@ -69,6 +73,7 @@ const LASTS: Partial<Record<WaitReason, PlanWait['lasts']>> = {
   NODE_DOWN: 'a_while',
   SIGNER_FULL: 'a_while',
   SIMULATION_REVERTED: 'for_good',
+  BATCH_REFUSED: 'for_good',
   NO_KEY: 'for_good',
 };
 
@@ -77,6 +82,23 @@ function wait(reason: WaitReason, detail: string): PlanWait {
 }
 
 export async function planEffects(
+  nodes: readonly EvmNode[],
+  config: PlanConfig,
+  intents: readonly EffectIntent[],
+  context: PlanContext,
+): Promise<PlanVerdict[]> {
+  const hopeless = intents.map((intent) => {
+    const fault = termsFault(intent, context);
+    return fault === null ? null : wait(fault.reason, fault.detail);
+  });
+  const planned = intents.flatMap((intent, index) =>
+    hopeless[index] === null ? [quotedIntent(intent, context.minimums?.get(intent.effectId))] : [],
+  );
+  const verdicts = (await planOnAny(nodes, config, planned, context)).values();
+  return hopeless.map((fault) => fault ?? verdicts.next().value ?? wait('NODE_DOWN', 'not planned'));
+}
+
+async function planOnAny(
   nodes: readonly EvmNode[],
   config: PlanConfig,
   effects: readonly EffectIntent[],
@@ -149,7 +171,7 @@ async function planOn(
         ...wait('NO_KEY', `no key for ${signer}: add its key file to the keystore`),
         signerShort: signer !== canonicalAddress(effect.wallet),
       };
-    return judge(effect, config, budget, header, fees, feeNeeded, {
+    return judge(effect, config, budget, header, fees, feeNeeded, planOfQuote(effect, context), {
       coin: questions.answer(one.coin),
       token: one.token === null ? null : questions.answer(one.token),
       allowance: one.allowance === null ? null : questions.answer(one.allowance),
@@ -170,6 +192,7 @@ function askAbout(effect: EffectIntent, questions: Questions) {
   const body = bodyOf(effect);
   const transaction = { from: signer, to: body.to, value: toQuantity(body.value), data: body.data };
   const contract = effect.asset.contract;
+  const spender = spenderOf(effect, canonicalAddress);
   return {
     coin: questions.add({ method: 'eth_getBalance', params: [signer, 'latest'] }),
     token:
@@ -183,14 +206,14 @@ function askAbout(effect: EffectIntent, questions: Questions) {
             ],
           }),
     allowance:
-      contract === null || effect.call !== null || signer === canonicalAddress(effect.wallet)
+      contract === null || spender === null
         ? null
         : questions.add({
             method: 'eth_call',
             params: [
               {
                 to: canonicalAddress(contract),
-                data: ALLOWANCE + wordOfAddress(effect.wallet).slice(2) + wordOfAddress(signer).slice(2),
+                data: ALLOWANCE + wordOfAddress(effect.wallet).slice(2) + wordOfAddress(spender.address).slice(2),
               },
               'latest',
             ],
@@ -259,10 +282,14 @@ function judge(
   reference: Header,
   fees: Fees | null,
   feeNeeded: bigint,
+  quoted: Plan,
   shown: Shown,
 ): PlanVerdict {
   const signer = canonicalAddress(effect.signer);
   const wallet = canonicalAddress(effect.wallet);
+  if (effect.lines !== undefined && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `a multi-send takes from its signer ${signer}, not from the wallet ${wallet}`);
+  }
   if (effect.call === null && effect.asset.contract === null && signer !== wallet) {
     return wait('SIGNER_IS_NOT_WALLET', `the coin leaves its signer ${signer}, not the wallet ${wallet}`);
   }
@@ -295,19 +322,21 @@ function judge(
       return {
         ...wait(
           'ALLOWANCE_SHORT',
-          `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+          `${wallet} allows ${spenderOf(effect, canonicalAddress)?.name} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
         ),
-        signerShort: true,
+        signerShort: effect.lines === undefined,
       };
   }
-  const refusal = simulationRefusal(effect, shown.simulation) ?? simulationRefusal(null, shown.estimate);
+  const isQuoted = effect.call?.minimum !== undefined;
+  const refusal =
+    simulationRefusal(effect, shown.simulation, isQuoted) ?? simulationRefusal(null, shown.estimate, isQuoted);
   if (refusal !== null) return refusal;
   const estimate = quantityIn(shown.estimate);
   if (estimate === null) return wait('NODE_DOWN', `no gas estimate: ${faultOf(shown.estimate)}`);
   const gasLimit = gasLimitOf(estimate);
-  if (gasLimit > config.gasLimitCap) {
-    return wait('GAS_ABOVE_CAP', `it needs ${gasLimit} gas, the cap is ${config.gasLimitCap}`);
-  }
+  // The cap is one payment's; a batch is as many.
+  const gasCap = config.gasLimitCap * BigInt(effect.lines?.length ?? 1);
+  if (gasLimit > gasCap) return wait('GAS_ABOVE_CAP', `it needs ${gasLimit} gas, the cap is ${gasCap}`);
   const gasCost = gasLimit * fees.maxFeePerGas;
   if (coinLeft < value + gasCost) {
     const short = wait(
@@ -333,6 +362,7 @@ function judge(
       gasLimit: gasLimit.toString(),
       maxFeePerGas: fees.maxFeePerGas.toString(),
       maxPriorityFeePerGas: fees.maxPriorityFeePerGas.toString(),
+      ...quoted,
       reference: { number: reference.number.toString(), hash: reference.hash },
     },
   };
@@ -360,13 +390,23 @@ const REVERTED =
 const FALSE_WORD = /^0x0{64}$/;
 
 /** `null`: nothing against it. An error that is not the contract's own speaks of the node. */
-function simulationRefusal(effect: EffectIntent | null, result: RpcResult | undefined): PlanVerdict | null {
+function simulationRefusal(
+  effect: EffectIntent | null,
+  result: RpcResult | undefined,
+  isQuoted: boolean,
+): PlanVerdict | null {
   if (result?.kind === 'error') {
-    if (result.code === 3 || REVERTED.test(result.message)) return wait('SIMULATION_REVERTED', result.message);
+    // By another quote it may go; what else a contract says of a payment stays so.
+    const lasts = isQuoted ? { lasts: 'until_mended' as const, alert: true } : {};
+    if (result.code === 3 || REVERTED.test(result.message))
+      return { ...wait('SIMULATION_REVERTED', result.message), ...lasts };
     return wait('NODE_DOWN', `no simulation: ${faultOf(result)}`);
   }
   if (result?.kind !== 'result') return wait('NODE_DOWN', `no simulation: ${faultOf(result)}`);
-  const isTransfer = effect !== null && effect.call === null && effect.asset.contract !== null;
+  if (effect?.lines !== undefined && typeof result.value === 'string' && FALSE_WORD.test(result.value))
+    return wait('SIMULATION_REVERTED', 'every line would fail: it would move nothing and still burn gas');
+  const isTransfer =
+    effect !== null && effect.lines === undefined && effect.call === null && effect.asset.contract !== null;
   if (isTransfer && typeof result.value === 'string' && FALSE_WORD.test(result.value)) {
     return wait('SIMULATION_REVERTED', 'the token answered false: it would move nothing and still burn gas');
   }

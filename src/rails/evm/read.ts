@@ -7,6 +7,7 @@
  */
 import type { Answer, Json, Observation, ObservationKind, RailCost, SealedEffect, Signed } from '../../engine/rail.ts';
 import { logsMet } from '../expected-logs.ts';
+import { linesInWords, lineTruths, multiSendKind } from '../multi-send.ts';
 import { excerpt } from '../json.ts';
 import { readSendAnswer } from './answers.ts';
 import { field, hexOf, isObject, parseJson, quantityOf, textOf, toQuantity } from './json.ts';
@@ -143,7 +144,12 @@ function tells(scene: Scene, kind: ObservationKind, detail: string, rest: Partia
 function judgeMined(scene: Scene, receipt: Receipt, isCancel: boolean, whose: 'our' | 'a foreign'): Observation {
   const object = { objectId: receipt.hash };
   const where = `${whose} transaction ${receipt.hash} in block ${receipt.blockNumber}`;
-  const met = receipt.succeeded && logsMet(scene.expect.logs, receipt.logs);
+  const batch = !isCancel && receipt.succeeded ? scene.expect.lines : null;
+  const lines = batch === null ? null : lineTruths(batch, receipt.logs, receipt.hash);
+  const met =
+    lines === null
+      ? receipt.succeeded && logsMet(scene.expect.logs, receipt.logs)
+      : multiSendKind(lines) === 'final_success';
   if (receipt.blockNumber > scene.finalNumber) {
     if (!isCancel && met) return tells(scene, 'included', `${where}, not final`, object);
     return tells(
@@ -172,6 +178,8 @@ function judgeMined(scene: Scene, receipt: Receipt, isCancel: boolean, whose: 'o
   const cost: RailCost = { assetId: scene.coinAssetId, payer: scene.payload.from, units: receipt.cost };
   if (isCancel)
     return tells(scene, 'cancel_mined', `${where}, final: the nonce is spent by our cancel`, { ...object, cost });
+  if (lines !== null)
+    return tells(scene, multiSendKind(lines), `${where}, final: ${linesInWords(lines)}`, { ...object, cost, lines });
   if (met) return tells(scene, 'final_success', `${where}, final, as expected`, { ...object, cost });
   if (receipt.succeeded) {
     return tells(scene, 'moved_otherwise', `${where}, final, status 1, without the expected logs`, { ...object, cost });

@@ -7,8 +7,9 @@
  */
 import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
 import type { Log } from '../../kernel/log.ts';
+import { planOfQuote, spenderOf } from '../call-terms.ts';
 import { canonicalAddress } from './address.ts';
-import { ENERGY_MARGIN_DENOMINATOR, ENERGY_MARGIN_NUMERATOR, RESULT_BYTES } from './limits.ts';
+import { ENERGY_MARGIN_DENOMINATOR, ENERGY_MARGIN_NUMERATOR, FEE_LIMIT_SUN_MAX, RESULT_BYTES } from './limits.ts';
 import { type Body, type Frame, rawBytes, writeReference } from './payload.ts';
 import {
   type Account,
@@ -122,6 +123,9 @@ export class Budget {
 
 export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, context: PlanContext): PlanVerdict {
   const { effect, body, signer, wallet } = scene;
+  if (effect.lines !== undefined && signer !== wallet) {
+    return wait('SIGNER_IS_NOT_WALLET', `a multi-send takes from its signer ${signer}, not from the wallet ${wallet}`);
+  }
   if (body.kind === 'transfer' && signer !== wallet) {
     return wait('SIGNER_IS_NOT_WALLET', `a transfer of TRX is signed by its owner ${wallet}, not by ${signer}`);
   }
@@ -169,6 +173,7 @@ export function judgeEffect(config: PlanConfig, scene: Scene, budget: Budget, co
       expiration: String(frame.expirationMs),
       feeLimit: frame.feeLimitSun.toString(),
       fees: fees.toString(),
+      ...planOfQuote(effect, context),
       ...(receiver?.isContract === true ? { receiverIsContract: true } : {}),
       ...(makesAccount ? { makesAccount: true } : {}),
     },
@@ -198,9 +203,9 @@ function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict
       return {
         ...wait(
           'ALLOWANCE_SHORT',
-          `${wallet} allows the relayer ${signer} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
+          `${wallet} allows ${spenderOf(effect, canonicalAddress)?.name} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
         ),
-        signerShort: true,
+        signerShort: effect.lines === undefined,
       };
     }
   }
@@ -246,24 +251,38 @@ function judgeEnergy(
   const { effect, prices, signer, simulation } = scene;
   if (simulation === null) return { verdict: 'ready', units: 0n, feeLimitSun: 0n, burnSun: 0n };
   const ran = readSimulation(simulation);
-  if (ran.kind === 'failed') return wait('SIMULATION_REVERTED', ran.why);
+  if (ran.kind === 'failed') {
+    // By another quote it may go; what else a contract says of a payment stays so.
+    const lasts = effect.call?.minimum === undefined ? {} : { lasts: 'until_mended' as const, alert: true };
+    return { ...wait('SIMULATION_REVERTED', ran.why), ...lasts };
+  }
   if (ran.kind === 'unreadable') return wait('NODE_DOWN', `no simulation: ${ran.why}`);
+  if (effect.lines !== undefined && figureOf(ran.word) === 0n)
+    return wait('SIMULATION_REVERTED', 'every line would fail: it would move nothing and still burn energy');
   const units = (ran.energy * ENERGY_MARGIN_NUMERATOR) / ENERGY_MARGIN_DENOMINATOR + 1n;
   const feeLimitSun = units * prices.energy;
-  if (feeLimitSun > config.feeLimitCapSun) {
-    return wait('FEE_ABOVE_CAP', `it needs a fee limit of ${feeLimitSun} sun, the cap is ${config.feeLimitCapSun}`);
+  // The caps are one payment's; a batch is as many, up to what the chain allows at all.
+  const payments = BigInt(effect.lines?.length ?? 1);
+  const capSun = smaller(config.feeLimitCapSun * payments, FEE_LIMIT_SUN_MAX);
+  if (feeLimitSun > capSun) {
+    return wait('FEE_ABOVE_CAP', `it needs a fee limit of ${feeLimitSun} sun, the cap is ${capSun}`);
   }
   const left = budget.resourceLeft(signer, 'energy', resources.energy, units);
   const others = budget.energyOfOthers(signer, effect.effectId);
   const has = left > others ? left - others : 0n;
   const missing = units > has ? units - has : 0n;
   const burnSun = missing * prices.energy;
-  const allowed = context.burnUpTo === undefined ? config.burnMaxSun : (context.burnUpTo.get(effect.effectId) ?? 0n);
+  const allowed =
+    context.burnUpTo === undefined ? config.burnMaxSun * payments : (context.burnUpTo.get(effect.effectId) ?? 0n);
   if (burnSun > allowed) {
     const detail = `${signer} has ${has} energy, the call may take ${units}; burning the rest costs ${burnSun} sun, ${allowed} are allowed`;
     return wait('ENERGY_SHORT', detail, { kind: 'energy', address: signer, units });
   }
   return { verdict: 'ready', units, feeLimitSun, burnSun };
+}
+
+function smaller(left: bigint, right: bigint): bigint {
+  return left < right ? left : right;
 }
 
 function bytesOf(raw: Uint8Array): bigint {

@@ -15,8 +15,10 @@ import { txJsonToPb } from 'tronweb/utils';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import type { EffectIntent, Json, Plan, Seal } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
+import { quotedIntent, quoteInPlan } from '../call-terms.ts';
 import { type ExpectedLog, logOfTransfer, logsOfCall, readExpectedLogs } from '../expected-logs.ts';
 import { field, parseJson, textOf, unitsOf } from '../json.ts';
+import { type MultiSend, multiSendBody, multiSendExpect, readMultiSend, type Spelling } from '../multi-send.ts';
 import { canonicalAddress, hexAddress, machineAddress, wordOfAddress } from './address.ts';
 import { SUN_MAX, TIMESTAMP_SPREAD_MS } from './limits.ts';
 
@@ -57,11 +59,17 @@ export interface Expect {
   /** `transfer`: `contractRet` SUCCESS is enough, since TRX in a block has moved. */
   readonly kind: Body['kind'];
   readonly logs: readonly ExpectedLog[];
+  /** A batch, whose lines are judged one by one; `null`: it is none. */
+  readonly lines: MultiSend | null;
   readonly reference: Reference;
   readonly expirationMs: number;
 }
 
+const SPELLING: Spelling = { canonical: canonicalAddress, machine: machineAddress, word: wordOfAddress };
+
 export function bodyOf(intent: EffectIntent): Body {
+  if (intent.lines !== undefined)
+    return { kind: 'call', ...multiSendBody(intent, SPELLING), to: canonicalAddress(intent.destination) };
   if (intent.call !== null) {
     const { to, value, data } = intent.call;
     return { kind: 'call', to: canonicalAddress(to), value, data: `0x${data.slice(2).toLowerCase()}` };
@@ -133,7 +141,8 @@ export function identityOf(txId: string): string {
   return `tron:${txId}`;
 }
 
-export function sealEffect(intent: EffectIntent, plan: Plan): Seal {
+export function sealEffect(planned: EffectIntent, plan: Plan): Seal {
+  const intent = quotedIntent(planned, quoteInPlan(plan));
   const from = canonicalAddress(intent.signer);
   const body = bodyOf(intent);
   const frame = readFrame(plan);
@@ -154,6 +163,7 @@ export function sealEffect(intent: EffectIntent, plan: Plan): Seal {
     expect: {
       kind: body.kind,
       logs: expectedLogs(intent),
+      ...(intent.lines === undefined ? {} : { lines: multiSendExpect(intent, SPELLING) }),
       reference: writeReference(frame.reference),
       expiration: String(frame.expirationMs),
     },
@@ -165,7 +175,7 @@ export function sealEffect(intent: EffectIntent, plan: Plan): Seal {
 
 function expectedLogs(intent: EffectIntent): Json {
   if (intent.call !== null) return logsOfCall(intent.call, canonicalAddress);
-  if (intent.asset.contract === null) return [];
+  if (intent.lines !== undefined || intent.asset.contract === null) return [];
   const contract = canonicalAddress(intent.asset.contract);
   return [logOfTransfer(contract, wordOfAddress(intent.wallet), wordOfAddress(intent.destination), intent.amount)];
 }
@@ -211,5 +221,6 @@ export function readExpect(value: Json): Expect {
   const reference = readReference(field(value, 'reference'));
   const expiration = unitsOf(field(value, 'expiration'));
   assert((kind === 'transfer' || kind === 'call') && reference !== null && expiration !== null, 'expect is not ours');
-  return { kind, logs: readExpectedLogs(field(value, 'logs')), reference, expirationMs: Number(expiration) };
+  const logs = readExpectedLogs(field(value, 'logs'));
+  return { kind, logs, lines: readMultiSend(field(value, 'lines')), reference, expirationMs: Number(expiration) };
 }

@@ -10,6 +10,7 @@
  */
 import type { EffectIntent, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
 import { HEAD_AHEAD_MS_MAX } from '../../kernel/limits.ts';
+import { quotedIntent, spenderOf, termsFault } from '../call-terms.ts';
 import { askInTime } from '../in-time.ts';
 import { canonicalAddress, hexAddress, wordOfAddress } from './address.ts';
 import { overLanes } from './lanes.ts';
@@ -119,7 +120,11 @@ async function planOn(
     const shown: (Told | PlanWait)[] = [];
     for (const effect of part)
       shown.push(
-        (await whyHopeless(config, effect)) ?? (await askAbout((path, body) => askOnce(checked, path, body), effect)),
+        (await whyHopeless(config, effect, context)) ??
+          (await askAbout(
+            (path, body) => askOnce(checked, path, body),
+            quotedIntent(effect, context.minimums?.get(effect.effectId)),
+          )),
       );
     return shown;
   });
@@ -132,7 +137,9 @@ async function planOn(
 }
 
 /** What no node has to be asked for. */
-async function whyHopeless(config: PlanConfig, effect: EffectIntent): Promise<PlanWait | null> {
+async function whyHopeless(config: PlanConfig, effect: EffectIntent, context: PlanContext): Promise<PlanWait | null> {
+  const terms = termsFault(effect, context);
+  if (terms !== null) return wait(terms.reason, terms.detail);
   const fault = amountFault(effect.asset.contract, effect.amount) ?? amountFault(null, bodyOf(effect).value);
   if (fault !== null) return wait('AMOUNT_TOO_LARGE', fault);
   if (await config.holdsKey(effect.signer)) return null;
@@ -160,6 +167,7 @@ async function askAbout(ask: Ask, effect: EffectIntent): Promise<Told> {
   const body = bodyOf(effect);
   const contract = effect.asset.contract;
   const owner = hexAddress(signer);
+  const spender = spenderOf(effect, canonicalAddress);
   return {
     effect,
     body,
@@ -167,12 +175,15 @@ async function askAbout(ask: Ask, effect: EffectIntent): Promise<Told> {
     wallet,
     account: await ask('wallet/getaccount', { address: owner }),
     resources: await ask('wallet/getaccountresource', { address: owner }),
-    receiver: effect.call === null ? await ask('wallet/getaccount', { address: hexAddress(effect.destination) }) : null,
+    receiver:
+      effect.call === null && effect.lines === undefined
+        ? await ask('wallet/getaccount', { address: hexAddress(effect.destination) })
+        : null,
     token: contract === null ? null : await ask('wallet/triggerconstantcontract', balanceCall(contract, wallet)),
     allowance:
-      contract === null || effect.call !== null || signer === wallet
+      contract === null || spender === null
         ? null
-        : await ask('wallet/triggerconstantcontract', allowanceCall(contract, wallet, signer)),
+        : await ask('wallet/triggerconstantcontract', allowanceCall(contract, wallet, spender.address)),
     simulation:
       body.kind === 'transfer' ? null : await ask('wallet/triggerconstantcontract', callOf(owner, effect, body)),
   };
@@ -198,7 +209,7 @@ function allowanceCall(contract: string, wallet: string, relayer: string) {
 
 function callOf(owner: string, effect: EffectIntent, body: Body) {
   const target = { owner_address: owner, contract_address: hexAddress(body.to) };
-  if (effect.call === null) {
+  if (effect.call === null && effect.lines === undefined) {
     const relayed = canonicalAddress(effect.signer) !== canonicalAddress(effect.wallet);
     const selector = relayed ? 'transferFrom(address,address,uint256)' : 'transfer(address,uint256)';
     return { ...target, function_selector: selector, parameter: body.data.slice(10) };

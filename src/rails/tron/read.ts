@@ -9,6 +9,7 @@
 import type { Answer, Json, Observation, ObservationKind, RailCost, SealedEffect } from '../../engine/rail.ts';
 import { logsMet } from '../expected-logs.ts';
 import { excerpt, field, parseLossless, textOf, longOf } from '../json.ts';
+import { linesInWords, lineTruths, multiSendKind } from '../multi-send.ts';
 import { readSendAnswer } from './answers.ts';
 import { EXPIRY_MARGIN_MS } from './limits.ts';
 import { fromItem, LOOK_FORM } from './look-body.ts';
@@ -107,6 +108,10 @@ function judgeSolid(scene: Scene, value: Json): Observation {
     case 'unknown':
       return tells(scene, 'unreadable', `${where}, with a result that is not known: ${word}`);
     case 'succeeded':
+      if (scene.expect.lines !== null) {
+        const lines = lineTruths(scene.expect.lines, info.logs, info.txId);
+        return tells(scene, multiSendKind(lines), `${where}: ${linesInWords(lines)}`, { cost, lines });
+      }
       return logsMet(scene.expect.logs, info.logs)
         ? tells(scene, 'final_success', `${where}, as expected`, { cost })
         : tells(scene, 'moved_otherwise', `${where}, SUCCESS, without the expected logs`, { cost });
@@ -141,8 +146,13 @@ function judgeHead(scene: Scene, value: Json): Observation {
     return tells(scene, 'unreadable', 'the receipt at the head is not whole or not of ours');
   }
   const where = `in block ${info.blockNumber}, not solid`;
-  if (info.outcome === 'succeeded' && logsMet(scene.expect.logs, info.logs)) return tells(scene, 'included', where);
+  if (info.outcome === 'succeeded' && isMet(scene.expect, info)) return tells(scene, 'included', where);
   return tells(scene, 'in_progress', `${where}: ${info.word}, without what is expected`, { advice: 'wait' });
+}
+
+function isMet({ lines, logs }: Expect, info: TxInfo): boolean {
+  if (lines === null) return logsMet(logs, info.logs);
+  return multiSendKind(lineTruths(lines, info.logs, info.txId)) === 'final_success';
 }
 
 /** Nowhere to be seen: that says something only of a witness, and only after the margin. */

@@ -8,6 +8,8 @@ export type WaitReason =
   | 'NO_KEY'
   | 'SIGNER_IS_NOT_WALLET'
   | 'ALLOWANCE_SHORT'
+  | 'QUOTE_TOO_LOW'
+  | 'BATCH_REFUSED'
   | 'AMOUNT_TOO_LARGE'
   | 'RECEIVER_IS_CONTRACT'
   | 'SIMULATION_REVERTED'
@@ -24,6 +26,8 @@ const REASONS: Readonly<Record<WaitReason, Pick<PlanWait, 'alert' | 'lasts'>>> =
   NO_KEY: { alert: true, lasts: 'for_good' },
   SIGNER_IS_NOT_WALLET: { alert: true, lasts: 'until_mended' },
   ALLOWANCE_SHORT: { alert: true, lasts: 'until_mended' },
+  QUOTE_TOO_LOW: { alert: true, lasts: 'until_mended' },
+  BATCH_REFUSED: { alert: false, lasts: 'for_good' },
   AMOUNT_TOO_LARGE: { alert: false, lasts: 'for_good' },
   RECEIVER_IS_CONTRACT: { alert: false, lasts: 'for_good' },
   SIMULATION_REVERTED: { alert: false, lasts: 'for_good' },
