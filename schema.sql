@@ -28,6 +28,25 @@ CREATE TRIGGER accounts_frozen BEFORE UPDATE OF id, code, asset_id, partner_id O
 CREATE TRIGGER accounts_kept BEFORE DELETE ON payonce.accounts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER accounts_no_truncate BEFORE TRUNCATE ON payonce.accounts FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.accruals (
+  programme integer not null,
+  source_id text collate "C" not null,
+  pool_id bigint not null,
+  seq bigint not null,
+  volume numeric(78,0) not null,
+  digest bytea not null,
+  occurred_at timestamp with time zone not null,
+  at timestamp with time zone not null default payonce.now(),
+  constraint accruals_once PRIMARY KEY (programme, source_id),
+  constraint accruals_place UNIQUE (pool_id, seq),
+  constraint accruals_source_id_check CHECK (((char_length(source_id) >= 1) AND (char_length(source_id) <= 128))),
+  constraint accruals_volume CHECK ((volume > (0)::numeric))
+);
+CREATE TRIGGER accruals_append_only BEFORE UPDATE ON payonce.accruals FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER accruals_kept BEFORE DELETE ON payonce.accruals FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER accruals_no_truncate BEFORE TRUNCATE ON payonce.accruals FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER accruals_whole AFTER INSERT ON payonce.accruals REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.accruals_whole();
+
 create table payonce.addresses (
   id text not null,
   chain text not null,
@@ -336,6 +355,34 @@ CREATE INDEX collections_list ON payonce.collections USING btree (made_at DESC, 
 CREATE TRIGGER collections_append_only BEFORE DELETE OR UPDATE ON payonce.collections FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER collections_no_truncate BEFORE TRUNCATE ON payonce.collections FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.creator_addresses (
+  id bigint not null generated always as identity,
+  creator_id text not null,
+  chain text not null,
+  address text not null,
+  set_at timestamp with time zone not null default payonce.now(),
+  constraint creator_addresses_pkey PRIMARY KEY (id),
+  constraint creator_addresses_creator_id_fkey FOREIGN KEY (creator_id) REFERENCES payonce.creators(id)
+);
+CREATE INDEX creator_addresses_last ON payonce.creator_addresses USING btree (creator_id, chain, id DESC);
+CREATE TRIGGER creator_addresses_append_only BEFORE UPDATE ON payonce.creator_addresses FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER creator_addresses_kept BEFORE DELETE ON payonce.creator_addresses FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER creator_addresses_no_truncate BEFORE TRUNCATE ON payonce.creator_addresses FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.creators (
+  id text not null,
+  partner_id text not null,
+  external_id text not null,
+  created_at timestamp with time zone not null default payonce.now(),
+  constraint creators_pkey PRIMARY KEY (id),
+  constraint creators_external UNIQUE (partner_id, external_id),
+  constraint creators_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint creators_external_id_check CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 128)))
+);
+CREATE TRIGGER creators_append_only BEFORE UPDATE ON payonce.creators FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER creators_kept BEFORE DELETE ON payonce.creators FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER creators_no_truncate BEFORE TRUNCATE ON payonce.creators FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.database_marks (
   one boolean not null default true,
   system_identifier text not null,
@@ -601,6 +648,7 @@ CREATE UNIQUE INDEX effects_nonce ON payonce.effects USING btree (rail, signer, 
 CREATE UNIQUE INDEX effects_one_live ON payonce.effects USING btree (subject_type, subject_id) WHERE (state <> 'RELEASED'::text);
 CREATE INDEX effects_partner ON payonce.effects USING btree (partner_id, id);
 CREATE INDEX effects_pending ON payonce.effects USING btree (rail, signer, next_at, id) WHERE (state = 'PENDING'::text);
+CREATE INDEX effects_pending_partner ON payonce.effects USING btree (rail, signer, partner_id, next_at, id) WHERE (state = 'PENDING'::text);
 CREATE INDEX effects_sealed ON payonce.effects USING btree (rail, next_at, id) WHERE (state = 'SEALED'::text);
 CREATE INDEX effects_unmined ON payonce.effects USING btree (rail, signer) WHERE ((state = 'SEALED'::text) AND (included_at IS NULL));
 CREATE INDEX effects_watched ON payonce.effects USING btree (rail, watch_at, id) WHERE (watch_at IS NOT NULL);
@@ -1134,6 +1182,119 @@ CREATE INDEX payees_flagged_payee ON payonce.payees_flagged USING btree (partner
 CREATE TRIGGER payees_flagged_append_only BEFORE DELETE OR UPDATE ON payonce.payees_flagged FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER payees_flagged_no_truncate BEFORE TRUNCATE ON payonce.payees_flagged FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
+create table payonce.payout_batches (
+  id text not null,
+  partner_id text not null,
+  programme_id text not null,
+  asset_id text not null,
+  amount numeric(78,0) not null,
+  requested_at timestamp with time zone not null default payonce.now(),
+  subject_type text not null default 'payout_batch'::text,
+  constraint payout_batches_pkey PRIMARY KEY (id),
+  constraint payout_batches_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint payout_batches_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint payout_batches_programme_id_fkey FOREIGN KEY (programme_id) REFERENCES payonce.programmes(id),
+  constraint payout_batches_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint payout_batches_amount_check CHECK ((amount > (0)::numeric)),
+  constraint payout_batches_subject_type_check CHECK ((subject_type = 'payout_batch'::text))
+);
+CREATE TRIGGER payout_batches_append_only BEFORE UPDATE ON payonce.payout_batches FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payout_batches_kept BEFORE DELETE ON payonce.payout_batches FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payout_batches_no_truncate BEFORE TRUNCATE ON payonce.payout_batches FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.payouts (
+  id text not null,
+  partner_id text not null,
+  programme_id text not null,
+  creator_id text not null,
+  pool_id bigint not null,
+  ordinal integer not null,
+  asset_id text not null,
+  amount numeric(78,0) not null,
+  volume numeric(78,0) not null,
+  consumed int8multirange not null,
+  destination text not null,
+  origin text not null,
+  cut_date date,
+  quote numeric(78,0),
+  min_output numeric(78,0),
+  batch_id text,
+  requested_at timestamp with time zone not null default payonce.now(),
+  taken text not null default 'in_flight'::text,
+  ended_at timestamp with time zone,
+  end_detail text,
+  subject_type text generated always as (
+CASE
+    WHEN (batch_id IS NULL) THEN 'payout'::text
+    ELSE NULL::text
+END) stored,
+  constraint payouts_pkey PRIMARY KEY (id),
+  constraint payouts_ordinal UNIQUE (pool_id, ordinal),
+  constraint payouts_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint payouts_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES payonce.payout_batches(id),
+  constraint payouts_creator_id_fkey FOREIGN KEY (creator_id) REFERENCES payonce.creators(id),
+  constraint payouts_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint payouts_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES payonce.pools(id),
+  constraint payouts_programme_id_fkey FOREIGN KEY (programme_id) REFERENCES payonce.programmes(id),
+  constraint payouts_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint payouts_amount_check CHECK ((amount > (0)::numeric)),
+  constraint payouts_cut CHECK (((origin = 'cut'::text) = (cut_date IS NOT NULL))),
+  constraint payouts_ended CHECK (((taken = ANY (ARRAY['paid'::text, 'returned'::text])) = (ended_at IS NOT NULL))),
+  constraint payouts_ordinal_check CHECK ((ordinal >= 1)),
+  constraint payouts_origin_check CHECK ((origin = ANY (ARRAY['threshold'::text, 'cut'::text, 'again'::text]))),
+  constraint payouts_taken_check CHECK ((taken = ANY (ARRAY['in_flight'::text, 'unknown'::text, 'paid'::text, 'returned'::text]))),
+  constraint payouts_volume_check CHECK ((volume >= (0)::numeric))
+) with (fillfactor=80);
+CREATE INDEX payouts_batch ON payonce.payouts USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX payouts_list ON payonce.payouts USING btree (partner_id, requested_at DESC, id DESC);
+CREATE UNIQUE INDEX payouts_once_a_date ON payonce.payouts USING btree (pool_id, cut_date) WHERE (cut_date IS NOT NULL);
+CREATE TRIGGER payouts_frozen BEFORE UPDATE OF id, partner_id, programme_id, creator_id, pool_id, ordinal, asset_id, amount, volume, consumed, destination, origin, cut_date, quote, min_output, batch_id, requested_at ON payonce.payouts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payouts_guard BEFORE UPDATE OF taken ON payonce.payouts FOR EACH ROW EXECUTE FUNCTION payonce.payouts_guard();
+CREATE TRIGGER payouts_kept BEFORE DELETE ON payonce.payouts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payouts_move AFTER UPDATE ON payonce.payouts REFERENCING OLD TABLE AS before_rows NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION payonce.payouts_move();
+CREATE TRIGGER payouts_no_truncate BEFORE TRUNCATE ON payonce.payouts FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER payouts_take AFTER INSERT ON payonce.payouts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION payonce.payouts_take();
+
+create table payonce.pools (
+  id bigint not null generated always as identity,
+  programme_id text not null,
+  creator_id text not null,
+  reward_divisor numeric(78,0) not null,
+  seq bigint not null default 0,
+  cut_seq bigint not null default 0,
+  free int8multirange not null default '{}'::int8multirange,
+  volume numeric(78,0) not null default 0,
+  volume_taken numeric(78,0) not null default 0,
+  reward numeric(78,0) not null default 0,
+  in_flight numeric(78,0) not null default 0,
+  paid numeric(78,0) not null default 0,
+  surplus numeric(78,0) not null default 0,
+  payouts integer not null default 0,
+  failures integer not null default 0,
+  payable numeric(78,0) generated always as (((div(reward, reward_divisor) - in_flight) - paid)) stored,
+  due_since timestamp with time zone,
+  wait_reason text,
+  next_at timestamp with time zone,
+  constraint pools_pkey PRIMARY KEY (id),
+  constraint pools_once UNIQUE (programme_id, creator_id),
+  constraint pools_creator_id_fkey FOREIGN KEY (creator_id) REFERENCES payonce.creators(id),
+  constraint pools_programme_id_fkey FOREIGN KEY (programme_id) REFERENCES payonce.programmes(id),
+  constraint pools_carried CHECK (((in_flight >= (0)::numeric) AND (paid >= (0)::numeric) AND ((div(reward, reward_divisor) + surplus) >= (in_flight + paid)))),
+  constraint pools_places CHECK (((0 <= cut_seq) AND (cut_seq <= seq))),
+  constraint pools_reward_check CHECK ((reward >= (0)::numeric)),
+  constraint pools_reward_divisor_check CHECK ((reward_divisor >= (1)::numeric)),
+  constraint pools_surplus_check CHECK ((surplus >= (0)::numeric)),
+  constraint pools_volume CHECK (((volume_taken >= (0)::numeric) AND (volume_taken <= volume))),
+  constraint pools_volume_check CHECK ((volume >= (0)::numeric)),
+  constraint pools_waiting CHECK ((((due_since IS NULL) = (wait_reason IS NULL)) AND ((due_since IS NULL) = (next_at IS NULL))))
+) with (fillfactor=60);
+CREATE INDEX pools_creator ON payonce.pools USING btree (creator_id);
+CREATE INDEX pools_due ON payonce.pools USING btree (next_at, id) WHERE (due_since IS NOT NULL);
+CREATE INDEX pools_payable ON payonce.pools USING btree (programme_id, payable, id) WHERE (payable > (0)::numeric);
+CREATE TRIGGER pools_frozen BEFORE UPDATE OF id, programme_id, creator_id, reward_divisor ON payonce.pools FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER pools_kept BEFORE DELETE ON payonce.pools FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER pools_no_truncate BEFORE TRUNCATE ON payonce.pools FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.postings (
   id bigint not null generated always as identity,
   idem_key text collate "C" not null,
@@ -1150,6 +1311,80 @@ CREATE INDEX postings_effect ON payonce.postings USING btree (effect_id) WHERE (
 CREATE UNIQUE INDEX postings_reverses ON payonce.postings USING btree (reverses) WHERE (reverses IS NOT NULL);
 CREATE TRIGGER postings_append_only BEFORE DELETE OR UPDATE ON payonce.postings FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER postings_no_truncate BEFORE TRUNCATE ON payonce.postings FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.programme_cuts (
+  programme_id text not null,
+  business_date date not null,
+  time_zone text not null,
+  begun_at timestamp with time zone not null default payonce.now(),
+  made_at timestamp with time zone,
+  constraint programme_cuts_pkey PRIMARY KEY (programme_id, business_date),
+  constraint programme_cuts_programme_id_fkey FOREIGN KEY (programme_id) REFERENCES payonce.programmes(id)
+);
+CREATE INDEX programme_cuts_unmade ON payonce.programme_cuts USING btree (programme_id, business_date) WHERE (made_at IS NULL);
+CREATE TRIGGER programme_cuts_kept BEFORE DELETE ON payonce.programme_cuts FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER programme_cuts_no_truncate BEFORE TRUNCATE ON payonce.programme_cuts FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.programme_terms (
+  programme_id text not null,
+  version integer not null,
+  terms jsonb not null,
+  at timestamp with time zone not null default payonce.now(),
+  constraint programme_terms_pkey PRIMARY KEY (programme_id, version),
+  constraint programme_terms_programme_id_fkey FOREIGN KEY (programme_id) REFERENCES payonce.programmes(id)
+);
+CREATE TRIGGER programme_terms_append_only BEFORE UPDATE ON payonce.programme_terms FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER programme_terms_kept BEFORE DELETE ON payonce.programme_terms FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER programme_terms_no_truncate BEFORE TRUNCATE ON payonce.programme_terms FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.programmes (
+  id text not null,
+  number integer not null generated always as identity,
+  partner_id text not null,
+  name text not null,
+  asset_id text not null,
+  volume_decimals integer not null,
+  reward_multiple numeric(78,0) not null,
+  reward_divisor numeric(78,0) not null,
+  tier_from numeric[] not null,
+  tier_step numeric[] not null,
+  cap numeric(78,0),
+  threshold numeric(78,0) not null,
+  cut_min numeric(78,0),
+  time_zone text not null,
+  pays_by text not null,
+  call jsonb,
+  quote numeric(78,0),
+  slippage_bp integer not null default 0,
+  paused_at timestamp with time zone,
+  unfunded_at timestamp with time zone,
+  terms_version integer not null default 1,
+  created_at timestamp with time zone not null default payonce.now(),
+  subject_type text not null default 'programme'::text,
+  constraint programmes_pkey PRIMARY KEY (id),
+  constraint programmes_name UNIQUE (partner_id, name),
+  constraint programmes_number_key UNIQUE (number),
+  constraint programmes_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint programmes_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES payonce.partners(id),
+  constraint programmes_subject FOREIGN KEY (subject_type, id) REFERENCES payonce.subjects(type, id),
+  constraint programmes_call CHECK (((pays_by = 'call'::text) <= (call IS NOT NULL))),
+  constraint programmes_cap_check CHECK ((cap > (0)::numeric)),
+  constraint programmes_cut_min_check CHECK ((cut_min > (0)::numeric)),
+  constraint programmes_name_check CHECK ((name ~ '^[A-Za-z0-9._-]{1,80}$'::text)),
+  constraint programmes_pays_by_check CHECK ((pays_by = ANY (ARRAY['transfer'::text, 'call'::text, 'multi_send'::text]))),
+  constraint programmes_quote_check CHECK ((quote > (0)::numeric)),
+  constraint programmes_reward_divisor_check CHECK ((reward_divisor >= (1)::numeric)),
+  constraint programmes_reward_multiple_check CHECK ((reward_multiple >= (1)::numeric)),
+  constraint programmes_slippage_bp_check CHECK (((slippage_bp >= 0) AND (slippage_bp <= 10000))),
+  constraint programmes_subject_type_check CHECK ((subject_type = 'programme'::text)),
+  constraint programmes_threshold_check CHECK ((threshold > (0)::numeric)),
+  constraint programmes_tiers CHECK (((cardinality(tier_from) >= 1) AND (cardinality(tier_from) = cardinality(tier_step)) AND (tier_from[1] = (0)::numeric))),
+  constraint programmes_volume_decimals_check CHECK (((volume_decimals >= 0) AND (volume_decimals <= 36)))
+);
+CREATE TRIGGER programmes_frozen BEFORE UPDATE OF id, partner_id, name, asset_id, volume_decimals, reward_multiple, reward_divisor, created_at ON payonce.programmes FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER programmes_keep_terms AFTER INSERT OR UPDATE OF terms_version ON payonce.programmes FOR EACH ROW EXECUTE FUNCTION payonce.programmes_keep_terms();
+CREATE TRIGGER programmes_kept BEFORE DELETE ON payonce.programmes FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER programmes_no_truncate BEFORE TRUNCATE ON payonce.programmes FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
 
 create table payonce.proposals (
   id text not null,
@@ -1814,22 +2049,18 @@ UNION ALL
  HAVING sum(r.amount) > COALESCE(min(l.amount), 0::numeric);
 
 create view payonce.broken_e3 as
- SELECT e3_without_p2p.subject,
-    e3_without_p2p.detail
-   FROM payonce.e3_without_p2p
+ SELECT e3_without_payouts.subject,
+    e3_without_payouts.detail
+   FROM payonce.e3_without_payouts
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
-    ((((e.state || ' with '::text) || b.booked) || ' credits and '::text) || b.overpaid) || ' OVERPAID'::text AS detail
+    ((((e.state || ' with '::text) || b.booked) || ' confirmations and '::text) || b.overpaid) || ' OVERPAID'::text AS detail
    FROM payonce.effects e
-     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key ~~ 'P2P_LEG:%'::text) AS booked,
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key = ANY (ARRAY['PAY_CONFIRM:'::text || e.subject_id, 'PYB_CONFIRM:'::text || e.subject_id])) AS booked,
             count(*) FILTER (WHERE p.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
            FROM payonce.postings p
           WHERE p.effect_id = e.id) b
-  WHERE (e.subject_type = ANY (ARRAY['p2p_leg'::text, 'p2p_cancel'::text])) AND
-        CASE e.subject_type
-            WHEN 'p2p_cancel'::text THEN b.booked > 0
-            ELSE (b.booked + b.overpaid) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer
-        END;
+  WHERE (e.subject_type = ANY (ARRAY['payout'::text, 'payout_batch'::text])) AND ((b.booked + b.overpaid) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer OR b.booked > 0 AND e.state <> 'SETTLED'::text);
 
 create view payonce.broken_e5 as
  SELECT (('effect '::text || h.effect_id) || ' step '::text) || h.seq AS subject,
@@ -1992,99 +2223,53 @@ UNION ALL
           WHERE h.account_id = e.account_id AND h.key ~~ '%:reopened:%'::text));
 
 create view payonce.broken_l5 as
- WITH lines AS (
-         SELECT p.id,
-            p.idem_key,
-            p.effect_id,
-            split_part(p.idem_key, ':'::text, 1) AS kind,
-            split_part(p.idem_key, ':'::text, 2) AS name,
-            split_part(p.idem_key, ':'::text, 3) AS part,
+ WITH booked AS (
+         SELECT COALESCE(y.batch_id, split_part(p.idem_key, ':'::text, 2)) AS id,
+            min(p.idem_key) AS idem_key,
             min(l.asset_id) AS asset_id,
             count(DISTINCT l.asset_id) AS assets,
-            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'partner:%'::text), 0::numeric) AS partner,
-            min(a.code) FILTER (WHERE a.code ~~ 'partner:%'::text) AS partner_code,
-            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'p2p:%'::text), 0::numeric) AS aside,
-            min(a.code) FILTER (WHERE a.code ~~ 'p2p:%'::text) AS aside_code,
-            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'lp:%'::text), 0::numeric) AS lp,
-            min(a.code) FILTER (WHERE a.code ~~ 'lp:%'::text) AS lp_code,
-            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'fees'::text), 0::numeric) AS fees,
-            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+            min(a.partner_id) AS partner_id,
+            COALESCE(sum(l.amount) FILTER (WHERE a.partner_id IS NOT NULL), 0::numeric) AS partner,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'custody:%'::text), 0::numeric) AS custody
            FROM payonce.postings p
              JOIN payonce.ledger_entries l ON l.posting_id = p.id
              JOIN payonce.accounts a ON a.id = l.account_id
-          WHERE p.idem_key ~ '^P2P_(SELL|BACK|LEG):'::text AND p.idem_key !~ ':FIX:'::text
-          GROUP BY p.id
-        ), judged AS (
-         SELECT n.idem_key,
-                CASE n.kind
-                    WHEN 'P2P_LEG'::text THEN
-                    CASE
-                        WHEN g.id IS NULL THEN 'names no leg'::text
-                        WHEN n.assets <> 1 OR n.asset_id <> o.asset_id THEN 'books another asset than '::text || o.asset_id
-                        WHEN n.part = 'CREDIT'::text AND ((n.partner + n.fees) <> g.amount OR n.partner_code <> ('partner:'::text || o.partner_id) OR n.fees <> floor(g.amount * o.fee_bp::numeric / 10000::numeric) OR (n.aside + n.lp) <> (- g.amount) OR g.kind = 'SELLER'::text AND n.aside_code IS DISTINCT FROM ('p2p:'::text || s.partner_id) OR g.kind = 'LP'::text AND n.lp_code IS DISTINCT FROM ('lp:'::text || g.rail)) THEN (('does not credit '::text || g.amount) || ' to '::text) || o.partner_id
-                        WHEN n.part = 'SURPLUS'::text AND (n.lp <> (- g.amount) OR n.suspense <> g.amount OR n.lp_code <> ('lp:'::text || g.rail)) THEN ('does not put '::text || g.amount) || ' into suspense'::text
-                        WHEN NOT (n.part = 'CREDIT'::text OR n.part = 'SURPLUS'::text) THEN 'is of no kind that is known'::text
-                        WHEN (g.kind = 'LP'::text) <> (n.effect_id IS NOT NULL) THEN 'belongs to no trade of its leg'::text
-                        ELSE NULL::text
-                    END
-                    ELSE
-                    CASE
-                        WHEN w.id IS NULL THEN 'names no withdraw order'::text
-                        WHEN n.assets <> 1 OR n.asset_id <> w.asset_id THEN 'books another asset than '::text || w.asset_id
-                        WHEN n.partner_code <> ('partner:'::text || w.partner_id) OR n.aside_code <> ('p2p:'::text || w.partner_id) OR n.partner <> (- n.aside) THEN ('is not between '::text || w.partner_id) || ' and what it set aside'::text
-                        WHEN n.kind = 'P2P_SELL'::text AND n.aside <> (w.amount - w.settled_before) THEN (('sets '::text || n.aside) || ' aside, not '::text) || (w.amount - w.settled_before)
-                        WHEN w.imported_as = 'history'::text THEN 'belongs to an order that was taken over as history'::text
-                        ELSE NULL::text
-                    END
-                END AS fault
-           FROM lines n
-             LEFT JOIN payonce.p2p_legs g ON n.kind = 'P2P_LEG'::text AND g.id = n.name
-             LEFT JOIN payonce.p2p_deposit_orders o ON o.id = g.deposit_order_id
-             LEFT JOIN payonce.p2p_withdraw_orders s ON s.id = g.withdraw_order_id
-             LEFT JOIN payonce.p2p_withdraw_orders w ON n.kind <> 'P2P_LEG'::text AND w.id = n.name
+             LEFT JOIN payonce.payouts y ON p.idem_key = ('PYB_LINE:'::text || y.id)
+          WHERE p.idem_key ~ '^(PAY_CONFIRM|PYB_CONFIRM|PYB_LINE):'::text
+          GROUP BY (COALESCE(y.batch_id, split_part(p.idem_key, ':'::text, 2)))
+        ), owed AS (
+         SELECT COALESCE(y.batch_id, y.id) AS id,
+            min(y.partner_id) AS partner_id,
+            min(y.asset_id) AS asset_id,
+            COALESCE(sum(y.amount) FILTER (WHERE y.taken = ANY (ARRAY['paid'::text, 'unknown'::text])), 0::numeric) AS took,
+            COALESCE(sum(y.amount) FILTER (WHERE y.taken = 'paid'::text), 0::numeric) AS went
+           FROM payonce.payouts y
+          GROUP BY (COALESCE(y.batch_id, y.id))
         )
- SELECT o.subject,
-    o.detail
-   FROM payonce.l5_without_p2p o
-  WHERE o.subject !~~ 'posting P2P_SELL:_%'::text AND o.subject !~~ 'posting P2P_BACK:_%'::text AND o.subject !~~ 'posting P2P_LEG:_%'::text
+ SELECT l5_without_payouts.subject,
+    l5_without_payouts.detail
+   FROM payonce.l5_without_payouts
+  WHERE l5_without_payouts.subject !~~ 'posting PAY_CONFIRM:_%'::text AND l5_without_payouts.subject !~~ 'posting PYB_CONFIRM:_%'::text AND l5_without_payouts.subject !~~ 'posting PYB_LINE:_%'::text
 UNION ALL
- SELECT 'posting '::text || judged.idem_key AS subject,
-    judged.fault AS detail
-   FROM judged
-  WHERE judged.fault IS NOT NULL
-UNION ALL
- SELECT 'withdraw order '::text || w.id AS subject,
-    ((('has '::text || COALESCE(b.back, 0::numeric)) || ' given back by postings, '::text) || w.given_back) || ' by its row'::text AS detail
-   FROM payonce.p2p_withdraw_orders w
-     LEFT JOIN ( SELECT n.name,
-            sum(n.partner) FILTER (WHERE n.kind = 'P2P_BACK'::text) AS back,
-            count(*) FILTER (WHERE n.kind = 'P2P_SELL'::text) AS sells
-           FROM lines n
-          WHERE n.kind <> 'P2P_LEG'::text
-          GROUP BY n.name) b ON b.name = w.id
-  WHERE w.imported_as IS DISTINCT FROM 'history'::text AND (COALESCE(b.back, 0::numeric) <> w.given_back OR COALESCE(b.sells, 0::bigint) <> 1)
-UNION ALL
- SELECT 'posting '::text || p.idem_key AS subject,
-    'is no correction of two persons'::text AS detail
-   FROM payonce.postings p
-     LEFT JOIN payonce.p2p_legs g ON g.id = split_part(p.idem_key, ':'::text, 2)
-  WHERE p.idem_key ~~ 'P2P\_LEG:%:FIX:%'::text AND (g.id IS NULL OR g.fixes < split_part(p.idem_key, ':'::text, 4)::integer);
+ SELECT 'posting '::text || b.idem_key AS subject,
+    (((((('books '::text || b.partner) || ' for '::text) || COALESCE(b.partner_id, 'nobody'::text)) || ', not '::text) || (- COALESCE(o.took, 0::numeric))) || ' for '::text) || COALESCE(o.partner_id, 'nobody'::text) AS detail
+   FROM booked b
+     LEFT JOIN owed o ON o.id = b.id
+  WHERE b.assets IS DISTINCT FROM 1::bigint OR b.asset_id IS DISTINCT FROM o.asset_id OR b.partner_id IS DISTINCT FROM o.partner_id OR b.partner IS DISTINCT FROM (- o.took) OR b.custody IS DISTINCT FROM o.went;
 
 create view payonce.broken_l6 as
- SELECT l6_without_batches.subject,
-    l6_without_batches.detail
-   FROM payonce.l6_without_batches
+ SELECT l6_without_payouts.subject,
+    l6_without_payouts.detail
+   FROM payonce.l6_without_payouts
 UNION ALL
  SELECT 'effect '::text || e.id AS subject,
-    'pays a batch and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
+    (('pays '::text || o.amount) || ' to creators and holds '::text) || COALESCE(h.amount::text, 'nothing'::text) AS detail
    FROM payonce.effects e
-     JOIN payonce.transfer_batches b ON e.subject_type = 'transfer_batch'::text AND b.id = e.subject_id
-     CROSS JOIN LATERAL ( SELECT sum(l_1.amount) AS amount,
-            sum(l_1.fee) AS fee
-           FROM payonce.transfer_batch_lines l_1
-          WHERE l_1.batch_id = b.id) l
+     JOIN LATERAL ( SELECT sum(y.amount) AS amount
+           FROM payonce.payouts y
+          WHERE COALESCE(y.batch_id, y.id) = e.subject_id) o ON true
      LEFT JOIN payonce.holds h ON h.key = e.hold_key
-  WHERE h.amount IS DISTINCT FROM (l.amount + l.fee) OR e.amount <> l.amount OR b.amount <> l.amount OR b.fee <> l.fee;
+  WHERE (e.subject_type = ANY (ARRAY['payout'::text, 'payout_batch'::text])) AND (o.amount IS DISTINCT FROM h.amount OR e.amount IS DISTINCT FROM h.amount);
 
 create view payonce.broken_l7 as
  SELECT 'table '::text || w.guarded AS subject,
@@ -2220,24 +2405,16 @@ create view payonce.broken_m4 as
           WHERE p.idem_key = (('P2P_LEG:'::text || g.id) || ':SURPLUS'::text)))));
 
 create view payonce.broken_n1 as
- SELECT n.subject,
-    n.detail
-   FROM payonce.n1_without_p2p n
-  WHERE n.subject !~~ 'subject p2p\_%'::text
+ SELECT n1_without_payouts.subject,
+    n1_without_payouts.detail
+   FROM payonce.n1_without_payouts
 UNION ALL
- SELECT 'deposit order '::text || o.id AS subject,
-    ('is '::text || o.status) || ' and no event says so'::text AS detail
-   FROM payonce.p2p_deposit_orders o
-  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND (o.status = ANY (ARRAY['MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) AND NOT (EXISTS ( SELECT 1
+ SELECT 'payout '::text || e.subject_id AS subject,
+    'is settled and no event says so'::text AS detail
+   FROM payonce.effects e
+  WHERE (e.subject_type = ANY (ARRAY['payout'::text, 'payout_batch'::text])) AND e.state = 'SETTLED'::text AND NOT (EXISTS ( SELECT 1
            FROM payonce.events v
-          WHERE v.subject_type = 'deposit_order'::text AND v.subject_id = o.id AND v.type = ('deposit_order.'::text || lower(o.status))))
-UNION ALL
- SELECT 'withdraw order '::text || o.id AS subject,
-    ('is '::text || o.status) || ' and no event says so'::text AS detail
-   FROM payonce.p2p_withdraw_orders o
-  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND o.closed_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
-           FROM payonce.events v
-          WHERE v.subject_type = 'withdraw_order'::text AND v.subject_id = o.id AND v.type = ('withdraw_order.'::text || lower(o.status))));
+          WHERE v.subject_type = e.subject_type AND v.subject_id = e.subject_id AND (v.type = ANY (ARRAY['payout.confirmed'::text, 'payout_batch.finished'::text]))));
 
 create view payonce.broken_n2 as
  SELECT (('subject '::text || s.type) || ' '::text) || s.id AS subject,
@@ -2251,6 +2428,68 @@ create view payonce.broken_n2 as
            FROM payonce.events
           GROUP BY events.subject_type, events.subject_id) e ON e.subject_type = s.type AND e.subject_id = s.id
   WHERE COALESCE(e.events, 0::bigint) <> s.event_seq OR COALESCE(e.last, 0::bigint) <> s.event_seq OR COALESCE(e.first, 1::bigint) <> 1;
+
+create view payonce.broken_p1 as
+ SELECT 'pool '::text || p.id AS subject,
+    (((((('has volume '::text || p.volume) || ' at place '::text) || p.seq) || ', its events '::text) || a.volume) || ' at '::text) || a.seq AS detail
+   FROM payonce.pools p
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(x.volume), 0::numeric) AS volume,
+            COALESCE(max(x.seq), 0::bigint) AS seq
+           FROM payonce.accruals x
+          WHERE x.pool_id = p.id) a
+  WHERE p.volume <> a.volume OR p.seq <> a.seq
+UNION ALL
+ SELECT 'pool '::text || p.id AS subject,
+    (((((((((('has '::text || p.in_flight) || ' in flight, '::text) || p.paid) || ' paid and '::text) || p.volume_taken) || ' of volume in payouts; its payouts '::text) || y.in_flight) || ', '::text) || y.paid) || ' and '::text) || y.volume AS detail
+   FROM payonce.pools p
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(x.amount) FILTER (WHERE x.taken = ANY (ARRAY['in_flight'::text, 'unknown'::text])), 0::numeric) AS in_flight,
+            COALESCE(sum(x.amount) FILTER (WHERE x.taken = 'paid'::text), 0::numeric) AS paid,
+            COALESCE(sum(x.volume) FILTER (WHERE x.taken <> 'returned'::text), 0::numeric) AS volume,
+            count(*) AS made
+           FROM payonce.payouts x
+          WHERE x.pool_id = p.id) y
+  WHERE p.in_flight <> y.in_flight OR p.paid <> y.paid OR p.payouts <> y.made OR p.volume_taken <> y.volume AND p.surplus = 0::numeric
+UNION ALL
+ SELECT 'pool '::text || p.id AS subject,
+    (('counts places twice, or not at all: up to '::text || p.cut_seq) || ', free '::text) || p.free::text AS detail
+   FROM payonce.pools p
+     CROSS JOIN LATERAL ( SELECT COALESCE(range_agg(u.r), '{}'::int8multirange) AS places,
+            COALESCE(sum(upper(u.r) - lower(u.r)), 0::numeric) AS many
+           FROM ( SELECT unnest(x.consumed) AS r
+                   FROM payonce.payouts x
+                  WHERE x.pool_id = p.id AND x.taken <> 'returned'::text
+                UNION ALL
+                 SELECT unnest(p.free) AS unnest) u) y
+  WHERE p.surplus = 0::numeric AND (y.many <> p.cut_seq::numeric OR y.places <> int8multirange(int8range(0::bigint, p.cut_seq, '(]'::text)))
+UNION ALL
+ SELECT 'payout '::text || y.id AS subject,
+    (('consumed '::text || y.volume) || ', the events of its places are '::text) || a.volume AS detail
+   FROM payonce.payouts y
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(x.volume), 0::numeric) AS volume
+           FROM unnest(y.consumed) r(r)
+             JOIN payonce.accruals x ON x.pool_id = y.pool_id AND x.seq >= lower(r.r) AND x.seq < upper(r.r)) a
+  WHERE y.volume <> a.volume
+UNION ALL
+ SELECT 'payout '::text || y.id AS subject,
+    (('is '::text || y.taken) || ' and its effect '::text) || COALESCE(e.state, 'missing'::text) AS detail
+   FROM payonce.payouts y
+     JOIN payonce.subjects s ON s.type =
+        CASE
+            WHEN y.batch_id IS NULL THEN 'payout'::text
+            ELSE 'payout_batch'::text
+        END AND s.id = COALESCE(y.batch_id, y.id)
+     LEFT JOIN LATERAL ( SELECT x.state
+           FROM payonce.effects x
+          WHERE x.subject_type = s.type AND x.subject_id = s.id
+          ORDER BY x.seq DESC
+         LIMIT 1) e ON true
+  WHERE NOT
+        CASE y.taken
+            WHEN 'paid'::text THEN e.state = 'SETTLED'::text
+            WHEN 'unknown'::text THEN y.batch_id IS NOT NULL AND e.state = 'SETTLED'::text
+            WHEN 'returned'::text THEN s.closed_at IS NOT NULL AND e.state = 'RELEASED'::text OR y.batch_id IS NOT NULL AND e.state = 'SETTLED'::text
+            ELSE s.closed_at IS NULL AND e.state <> 'SETTLED'::text OR e.state = 'SEALED'::text
+        END;
 
 create view payonce.broken_v2 as
  SELECT v2_without_collections.subject,
@@ -2512,6 +2751,24 @@ UNION ALL
           WHERE p.effect_id = e.id) b ON true
   WHERE (COALESCE(b.booked, 0::bigint) + COALESCE(b.overpaid, 0::bigint)) <> (e.amount > 0::numeric AND (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL))::integer OR COALESCE(b.booked, 0::bigint) > 0 AND e.state <> 'SETTLED'::text;
 
+create view payonce.e3_without_payouts as
+ SELECT e3_without_p2p.subject,
+    e3_without_p2p.detail
+   FROM payonce.e3_without_p2p
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    ((((e.state || ' with '::text) || b.booked) || ' credits and '::text) || b.overpaid) || ' OVERPAID'::text AS detail
+   FROM payonce.effects e
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE p.idem_key ~~ 'P2P_LEG:%'::text) AS booked,
+            count(*) FILTER (WHERE p.idem_key ~~ 'OVERPAID:%'::text) AS overpaid
+           FROM payonce.postings p
+          WHERE p.effect_id = e.id) b
+  WHERE (e.subject_type = ANY (ARRAY['p2p_leg'::text, 'p2p_cancel'::text])) AND
+        CASE e.subject_type
+            WHEN 'p2p_cancel'::text THEN b.booked > 0
+            ELSE (b.booked + b.overpaid) <> (e.state = 'SETTLED'::text OR e.state = 'RELEASED'::text AND e.contradicted_at IS NOT NULL AND e.identity IS NOT NULL)::integer
+        END;
+
 create view payonce.effect_holds as
  SELECT id AS effect_id,
     state,
@@ -2752,6 +3009,85 @@ UNION ALL
           WHERE e.posting_id = p.id) l
   WHERE p.idem_key ~~ 'REPAIR:%'::text AND (f.id IS NULL OR l.assets <> 1 OR l.asset_id <> f.asset_id OR l.largest <> abs(f.amount));
 
+create view payonce.l5_without_payouts as
+ WITH lines AS (
+         SELECT p.id,
+            p.idem_key,
+            p.effect_id,
+            split_part(p.idem_key, ':'::text, 1) AS kind,
+            split_part(p.idem_key, ':'::text, 2) AS name,
+            split_part(p.idem_key, ':'::text, 3) AS part,
+            min(l.asset_id) AS asset_id,
+            count(DISTINCT l.asset_id) AS assets,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'partner:%'::text), 0::numeric) AS partner,
+            min(a.code) FILTER (WHERE a.code ~~ 'partner:%'::text) AS partner_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'p2p:%'::text), 0::numeric) AS aside,
+            min(a.code) FILTER (WHERE a.code ~~ 'p2p:%'::text) AS aside_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code ~~ 'lp:%'::text), 0::numeric) AS lp,
+            min(a.code) FILTER (WHERE a.code ~~ 'lp:%'::text) AS lp_code,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'fees'::text), 0::numeric) AS fees,
+            COALESCE(sum(l.amount) FILTER (WHERE a.code = 'suspense'::text), 0::numeric) AS suspense
+           FROM payonce.postings p
+             JOIN payonce.ledger_entries l ON l.posting_id = p.id
+             JOIN payonce.accounts a ON a.id = l.account_id
+          WHERE p.idem_key ~ '^P2P_(SELL|BACK|LEG):'::text AND p.idem_key !~ ':FIX:'::text
+          GROUP BY p.id
+        ), judged AS (
+         SELECT n.idem_key,
+                CASE n.kind
+                    WHEN 'P2P_LEG'::text THEN
+                    CASE
+                        WHEN g.id IS NULL THEN 'names no leg'::text
+                        WHEN n.assets <> 1 OR n.asset_id <> o.asset_id THEN 'books another asset than '::text || o.asset_id
+                        WHEN n.part = 'CREDIT'::text AND ((n.partner + n.fees) <> g.amount OR n.partner_code <> ('partner:'::text || o.partner_id) OR n.fees <> floor(g.amount * o.fee_bp::numeric / 10000::numeric) OR (n.aside + n.lp) <> (- g.amount) OR g.kind = 'SELLER'::text AND n.aside_code IS DISTINCT FROM ('p2p:'::text || s.partner_id) OR g.kind = 'LP'::text AND n.lp_code IS DISTINCT FROM ('lp:'::text || g.rail)) THEN (('does not credit '::text || g.amount) || ' to '::text) || o.partner_id
+                        WHEN n.part = 'SURPLUS'::text AND (n.lp <> (- g.amount) OR n.suspense <> g.amount OR n.lp_code <> ('lp:'::text || g.rail)) THEN ('does not put '::text || g.amount) || ' into suspense'::text
+                        WHEN NOT (n.part = 'CREDIT'::text OR n.part = 'SURPLUS'::text) THEN 'is of no kind that is known'::text
+                        WHEN (g.kind = 'LP'::text) <> (n.effect_id IS NOT NULL) THEN 'belongs to no trade of its leg'::text
+                        ELSE NULL::text
+                    END
+                    ELSE
+                    CASE
+                        WHEN w.id IS NULL THEN 'names no withdraw order'::text
+                        WHEN n.assets <> 1 OR n.asset_id <> w.asset_id THEN 'books another asset than '::text || w.asset_id
+                        WHEN n.partner_code <> ('partner:'::text || w.partner_id) OR n.aside_code <> ('p2p:'::text || w.partner_id) OR n.partner <> (- n.aside) THEN ('is not between '::text || w.partner_id) || ' and what it set aside'::text
+                        WHEN n.kind = 'P2P_SELL'::text AND n.aside <> (w.amount - w.settled_before) THEN (('sets '::text || n.aside) || ' aside, not '::text) || (w.amount - w.settled_before)
+                        WHEN w.imported_as = 'history'::text THEN 'belongs to an order that was taken over as history'::text
+                        ELSE NULL::text
+                    END
+                END AS fault
+           FROM lines n
+             LEFT JOIN payonce.p2p_legs g ON n.kind = 'P2P_LEG'::text AND g.id = n.name
+             LEFT JOIN payonce.p2p_deposit_orders o ON o.id = g.deposit_order_id
+             LEFT JOIN payonce.p2p_withdraw_orders s ON s.id = g.withdraw_order_id
+             LEFT JOIN payonce.p2p_withdraw_orders w ON n.kind <> 'P2P_LEG'::text AND w.id = n.name
+        )
+ SELECT o.subject,
+    o.detail
+   FROM payonce.l5_without_p2p o
+  WHERE o.subject !~~ 'posting P2P_SELL:_%'::text AND o.subject !~~ 'posting P2P_BACK:_%'::text AND o.subject !~~ 'posting P2P_LEG:_%'::text
+UNION ALL
+ SELECT 'posting '::text || judged.idem_key AS subject,
+    judged.fault AS detail
+   FROM judged
+  WHERE judged.fault IS NOT NULL
+UNION ALL
+ SELECT 'withdraw order '::text || w.id AS subject,
+    ((('has '::text || COALESCE(b.back, 0::numeric)) || ' given back by postings, '::text) || w.given_back) || ' by its row'::text AS detail
+   FROM payonce.p2p_withdraw_orders w
+     LEFT JOIN ( SELECT n.name,
+            sum(n.partner) FILTER (WHERE n.kind = 'P2P_BACK'::text) AS back,
+            count(*) FILTER (WHERE n.kind = 'P2P_SELL'::text) AS sells
+           FROM lines n
+          WHERE n.kind <> 'P2P_LEG'::text
+          GROUP BY n.name) b ON b.name = w.id
+  WHERE w.imported_as IS DISTINCT FROM 'history'::text AND (COALESCE(b.back, 0::numeric) <> w.given_back OR COALESCE(b.sells, 0::bigint) <> 1)
+UNION ALL
+ SELECT 'posting '::text || p.idem_key AS subject,
+    'is no correction of two persons'::text AS detail
+   FROM payonce.postings p
+     LEFT JOIN payonce.p2p_legs g ON g.id = split_part(p.idem_key, ':'::text, 2)
+  WHERE p.idem_key ~~ 'P2P\_LEG:%:FIX:%'::text AND (g.id IS NULL OR g.fixes < split_part(p.idem_key, ':'::text, 4)::integer);
+
 create view payonce.l5_without_repairs as
  SELECT o.subject,
     o.detail
@@ -2928,6 +3264,22 @@ UNION ALL
      LEFT JOIN payonce.holds h ON h.key = e.hold_key
   WHERE h.amount IS DISTINCT FROM (t.amount + t.fee);
 
+create view payonce.l6_without_payouts as
+ SELECT l6_without_batches.subject,
+    l6_without_batches.detail
+   FROM payonce.l6_without_batches
+UNION ALL
+ SELECT 'effect '::text || e.id AS subject,
+    'pays a batch and holds '::text || COALESCE(h.amount::text, 'nothing'::text) AS detail
+   FROM payonce.effects e
+     JOIN payonce.transfer_batches b ON e.subject_type = 'transfer_batch'::text AND b.id = e.subject_id
+     CROSS JOIN LATERAL ( SELECT sum(l_1.amount) AS amount,
+            sum(l_1.fee) AS fee
+           FROM payonce.transfer_batch_lines l_1
+          WHERE l_1.batch_id = b.id) l
+     LEFT JOIN payonce.holds h ON h.key = e.hold_key
+  WHERE h.amount IS DISTINCT FROM (l.amount + l.fee) OR e.amount <> l.amount OR b.amount <> l.amount OR b.fee <> l.fee;
+
 create view payonce.n1_of_partners as
  SELECT n1_without_batches.subject,
     n1_without_batches.detail
@@ -3007,6 +3359,104 @@ create view payonce.n1_without_p2p as
   WHERE NOT (EXISTS ( SELECT 1
            FROM payonce.own_move_kinds k
           WHERE n.subject ~~ (('subject '::text || k.subject_type) || ' %'::text)));
+
+create view payonce.n1_without_payouts as
+ SELECT n.subject,
+    n.detail
+   FROM payonce.n1_without_p2p n
+  WHERE n.subject !~~ 'subject p2p\_%'::text
+UNION ALL
+ SELECT 'deposit order '::text || o.id AS subject,
+    ('is '::text || o.status) || ' and no event says so'::text AS detail
+   FROM payonce.p2p_deposit_orders o
+  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND (o.status = ANY (ARRAY['MATCHED'::text, 'COMPLETED'::text, 'PARTIALLY_SETTLED'::text, 'EXPIRED'::text, 'CANCELLED'::text])) AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = 'deposit_order'::text AND v.subject_id = o.id AND v.type = ('deposit_order.'::text || lower(o.status))))
+UNION ALL
+ SELECT 'withdraw order '::text || o.id AS subject,
+    ('is '::text || o.status) || ' and no event says so'::text AS detail
+   FROM payonce.p2p_withdraw_orders o
+  WHERE o.imported_as IS DISTINCT FROM 'history'::text AND o.closed_at IS NOT NULL AND NOT (EXISTS ( SELECT 1
+           FROM payonce.events v
+          WHERE v.subject_type = 'withdraw_order'::text AND v.subject_id = o.id AND v.type = ('withdraw_order.'::text || lower(o.status))));
+
+create view payonce.payout_states as
+ SELECT y.id,
+    e.id AS effect_id,
+        CASE
+            WHEN y.taken = 'paid'::text THEN 'confirmed'::text
+            WHEN y.taken = 'unknown'::text OR c.open_case THEN 'in_review'::text
+            WHEN e.state = 'SETTLED'::text THEN 'failed'::text
+            WHEN s.closed_as IS NOT NULL AND e.state = 'RELEASED'::text THEN s.closed_as
+            WHEN e.state = 'SEALED'::text AND e.included_at IS NOT NULL THEN 'sent'::text
+            WHEN e.state = 'PENDING'::text AND e.seq = 1 THEN 'pending'::text
+            ELSE 'processing'::text
+        END AS status
+   FROM payonce.payouts y
+     JOIN payonce.subjects s ON s.type =
+        CASE
+            WHEN y.batch_id IS NULL THEN 'payout'::text
+            ELSE 'payout_batch'::text
+        END AND s.id = COALESCE(y.batch_id, y.id)
+     JOIN LATERAL ( SELECT e_1.id,
+            e_1.subject_type,
+            e_1.subject_id,
+            e_1.seq,
+            e_1.partner_id,
+            e_1.rail,
+            e_1.state,
+            e_1.lane,
+            e_1.asset_id,
+            e_1.amount,
+            e_1.destination,
+            e_1.wallet,
+            e_1.signer,
+            e_1.call,
+            e_1.hold_key,
+            e_1.created_at,
+            e_1.lease_token,
+            e_1.lease_until,
+            e_1.next_at,
+            e_1.wait_reason,
+            e_1.failures,
+            e_1.identity,
+            e_1.payload,
+            e_1.expect,
+            e_1.plan,
+            e_1.nonce,
+            e_1.sealed_at,
+            e_1.first_sent_at,
+            e_1.send_count,
+            e_1.send_by,
+            e_1.last_sent_at,
+            e_1.no_send,
+            e_1.wanted,
+            e_1.testimonies,
+            e_1.evidence_version,
+            e_1.accepted_at,
+            e_1.accepted_object,
+            e_1.included_at,
+            e_1.last_unreadable,
+            e_1.believed_evidence,
+            e_1.lateness_until,
+            e_1.fresh_look_at,
+            e_1.watch_at,
+            e_1.settled_by,
+            e_1.released_by,
+            e_1.release_rank,
+            e_1.ended_at,
+            e_1.reopened_at,
+            e_1.reopens,
+            e_1.contradicted_at,
+            e_1.transitions
+           FROM payonce.effects e_1
+          WHERE e_1.subject_type = s.type AND e_1.subject_id = s.id
+          ORDER BY e_1.seq DESC
+         LIMIT 1) e ON true
+     CROSS JOIN LATERAL ( SELECT e.contradicted_at IS NOT NULL OR (EXISTS ( SELECT 1
+                   FROM payonce.cases k
+                     JOIN payonce.effects x ON x.id = k.effect_id
+                  WHERE x.subject_type = s.type AND x.subject_id = s.id AND k.closed_at IS NULL)) AS open_case) c;
 
 create view payonce.statements_counted as
  SELECT id,
@@ -3473,6 +3923,26 @@ create view payonce.withdrawal_states as
                   WHERE x.subject_type = 'withdrawal'::text AND x.subject_id = w.id AND k.closed_at IS NULL)) AS open_case) c;
 
 -- functions
+
+CREATE OR REPLACE FUNCTION payonce.accruals_whole()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  bad record;
+begin
+  select g.pool_id into bad
+  from (select pool_id, min(seq) as first, min(programme) as lowest, max(programme) as highest from added group by pool_id) g
+  left join payonce.pools p on p.id = g.pool_id
+  left join payonce.programmes o on o.id = p.programme_id
+  where o.number is distinct from g.lowest or g.lowest <> g.highest or g.first <= p.cut_seq
+  limit 1;
+  if found then
+    raise exception 'accruals of pool % are of another programme, or late', bad.pool_id using errcode = 'P0Y01', constraint = 'accruals_whole';
+  end if;
+  return null;
+end $function$;
 
 CREATE OR REPLACE FUNCTION payonce.assets_frozen()
  RETURNS trigger
@@ -3961,6 +4431,94 @@ AS $function$
   end
 $function$;
 
+CREATE OR REPLACE FUNCTION payonce.payouts_guard()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_type text := case when new.batch_id is null then 'payout' else 'payout_batch' end;
+  of_id text := coalesce(new.batch_id, new.id);
+  is_open boolean;
+  is_settled boolean;
+begin
+  if new.taken = old.taken then return new; end if;
+  if not ((old.taken, new.taken) in (('in_flight', 'paid'), ('in_flight', 'returned'), ('in_flight', 'unknown'), ('unknown', 'paid'), ('unknown', 'returned'),
+      ('returned', 'in_flight'))) then
+    raise exception 'payout % cannot go from % to %', new.id, old.taken, new.taken using errcode = 'P0Y03', constraint = 'payouts_edge';
+  end if;
+  select coalesce(bool_or(e.state in ('PENDING', 'SEALED')), false), coalesce(bool_or(e.state = 'SETTLED'), false) into is_open, is_settled
+  from payonce.effects e where e.subject_type = of_type and e.subject_id = of_id;
+  if new.taken = 'returned' and (is_open or is_settled and new.batch_id is null) then
+    raise exception 'payout % is live: what it consumed stays with it', new.id using errcode = 'P0Y04', constraint = 'payouts_returned';
+  end if;
+  if new.taken in ('paid', 'unknown') and not is_settled or new.taken = 'in_flight' and not is_open then
+    raise exception 'payout % did not move', new.id using errcode = 'P0Y05', constraint = 'payouts_paid';
+  end if;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.payouts_move()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+begin
+  perform 1 from payonce.pools p
+  where p.id = any (array(select n.pool_id from after_rows n join before_rows o on o.id = n.id where o.taken <> n.taken))
+  order by p.id for no key update;
+  update payonce.pools p
+  set in_flight = p.in_flight + m.in_flight,
+      paid = p.paid + m.paid,
+      surplus = p.surplus + greatest(0, m.again - greatest(0, p.payable)),
+      volume_taken = least(p.volume, p.volume_taken - m.volume),
+      free = p.free + m.back - m.again_places,
+      failures = case when m.paid > 0 then 0 else p.failures end
+  from (
+    select n.pool_id,
+           sum(case when n.taken in ('paid', 'returned') then -n.amount when o.taken = 'returned' then n.amount else 0 end) as in_flight,
+           sum(case when n.taken = 'paid' then n.amount else 0 end) as paid,
+           sum(case when o.taken = 'returned' then n.amount else 0 end) as again,
+           sum(case when n.taken = 'returned' then n.volume when o.taken = 'returned' then -n.volume else 0 end) as volume,
+           coalesce(range_agg(n.consumed) filter (where n.taken = 'returned'), '{}') as back,
+           coalesce(range_agg(n.consumed) filter (where o.taken = 'returned'), '{}') as again_places
+    from after_rows n
+    join before_rows o on o.id = n.id
+    where o.taken <> n.taken
+    group by n.pool_id) m
+  where p.id = any (array(select pool_id from after_rows))
+    and p.id = m.pool_id;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.payouts_take()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  taken int;
+begin
+  perform 1 from payonce.pools p where p.id = any (array(select pool_id from added)) order by p.id for no key update;
+  update payonce.pools p
+  set free = '{}', cut_seq = p.seq, volume_taken = p.volume, in_flight = p.in_flight + a.amount, payouts = a.ordinal,
+      due_since = null, wait_reason = null, next_at = null
+  from added a
+  where p.id = any (array(select pool_id from added))
+    and p.id = a.pool_id
+    and p.programme_id = a.programme_id
+    and p.creator_id = a.creator_id
+    and a.ordinal = p.payouts + 1
+    and a.taken = 'in_flight'
+    and a.consumed = p.free + int8multirange(int8range(p.cut_seq, p.seq, '(]'))
+    and a.volume = p.volume - p.volume_taken
+    and a.amount <= p.payable;
+  get diagnostics taken = row_count;
+  if taken <> (select count(*) from added) then
+    raise exception 'a payout takes what is free of its pool, once' using errcode = 'P0Y02', constraint = 'payouts_take';
+  end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.post(kinds text[], keys text[], refs text[], effects bigint[], reversed bigint[], hold_keys text[], line_items integer[], line_accounts bigint[], line_amounts numeric[])
  RETURNS TABLE(item integer, verdict text, posting_id bigint, posting_effect bigint)
  LANGUAGE plpgsql
@@ -4278,6 +4836,14 @@ begin
   end if;
 end $function$;
 
+CREATE OR REPLACE FUNCTION payonce.programmes_keep_terms()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$ begin
+  insert into payonce.programme_terms (programme_id, version, terms) values (new.id, new.terms_version, to_jsonb(new));
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION payonce.proposals_guard()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -4392,6 +4958,14 @@ begin
   end if;
   return new;
 end $function$;
+
+CREATE OR REPLACE FUNCTION payonce.reward_of(volume numeric, tier_from numeric[], tier_step numeric[])
+ RETURNS numeric
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(sum(greatest(volume - t.begins, 0) * t.step), 0) from unnest(tier_from, tier_step) as t (begins, step)
+$function$;
 
 CREATE OR REPLACE FUNCTION payonce.scan_cursors_guard()
  RETURNS trigger
@@ -4521,6 +5095,7 @@ end $function$;
 
 -- grants to others than the owner
 
+grant execute on function payonce.accruals_whole() to public;
 grant execute on function payonce.assets_frozen() to public;
 grant execute on function payonce.audit(text,text,text,jsonb) to public;
 grant execute on function payonce.audit_digest(jsonb) to public;
@@ -4545,7 +5120,11 @@ grant execute on function payonce.now() to public;
 grant execute on function payonce.p2p_guard() to public;
 grant execute on function payonce.p2p_legs_fence() to public;
 grant execute on function payonce.payee_key(text,text) to public;
+grant execute on function payonce.payouts_guard() to public;
+grant execute on function payonce.payouts_move() to public;
+grant execute on function payonce.payouts_take() to public;
 grant execute on function payonce.post(text[],text[],text[],bigint[],bigint[],text[],integer[],bigint[],numeric[]) to public;
+grant execute on function payonce.programmes_keep_terms() to public;
 grant execute on function payonce.proposals_guard() to public;
 grant execute on function payonce.realization_days_guard() to public;
 grant execute on function payonce.reference_holders(text,text) to public;
@@ -4553,6 +5132,7 @@ grant execute on function payonce.refuse_change() to public;
 grant execute on function payonce.refuse_change_but_mark() to public;
 grant execute on function payonce.release_stands(bigint) to public;
 grant execute on function payonce.returns_guard() to public;
+grant execute on function payonce.reward_of(numeric,numeric[],numeric[]) to public;
 grant execute on function payonce.scan_cursors_guard() to public;
 grant execute on function payonce.scanned_blocks_guard() to public;
 grant execute on function payonce.shifted_now(text) to public;

@@ -6,7 +6,7 @@
 import pg from 'pg';
 import { migrate } from '../src/db/migrate.ts';
 import { makePool, type Pool, type Tx } from '../src/db/pool.ts';
-import { claimPending, claimSealed } from '../src/engine/store.ts';
+import { claimPending, claimSealed } from '../src/engine/claims.ts';
 import { silentLog } from '../src/kernel/log.ts';
 import { systemPorts } from '../src/kernel/ports.ts';
 import { planOf, seedEffects } from '../test/support/claims.ts';

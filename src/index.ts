@@ -15,6 +15,7 @@ export type { Rail } from './engine/rail.ts';
 export { makeNoopRail } from './engine/noop.ts';
 export { reopenOnce } from './engine/reopen.ts';
 export * from './flows/deposits/index.ts';
+export * from './flows/payouts/index.ts';
 export * from './flows/transfers/index.ts';
 export * from './flows/withdrawals/index.ts';
 export { readWithdrawal } from './flows/withdrawals/store.ts';

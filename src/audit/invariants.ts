@@ -34,6 +34,7 @@ export const INVARIANTS = {
   M2: 'an order’s status follows from what remains, its legs and its deadline',
   M3: 'a leg settles once, and none is made after the close',
   M4: 'one trade per leg of a liquidity provider',
+  P1: 'accrued = paid + in flight + carried, and each event of volume in one payout at most',
   N1: 'every end has its event and every event its deliveries',
   N2: 'events of a subject are numbered without gaps',
   V2: 'open, ended and in cases are all',

@@ -22,7 +22,8 @@ import type { ObservationKind, Rail } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll } from './send.ts';
-import { claimOne, type EffectRow, lockEffects } from './store.ts';
+import { type EffectRow, lockEffects } from './store.ts';
+import { claimOne } from './claims.ts';
 import { raiseSends } from './raise.ts';
 
 interface Opened extends Approved {

@@ -10,6 +10,7 @@ import type { Pool, Tx } from '../db/pool.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
 import * as limits from '../kernel/limits.ts';
 import { apart, planApart } from './alone.ts';
+import { claimOne, claimPending, claimSealed, loadSignerLoad } from './claims.ts';
 import type { EngineDeps } from './deps.ts';
 import { lookWithHints } from './hints.ts';
 import { leaseMsOf, sendWindowMs } from './lease.ts';
@@ -20,17 +21,7 @@ import { relaysAgain } from './relayers.ts';
 import { type Planned, sealPlanned } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll, sendsFit, signAndStore } from './send.ts';
-import {
-  claimOne,
-  claimPending,
-  claimSealed,
-  type EffectRow,
-  giveBack,
-  loadEffects,
-  loadInFlight,
-  loadOpenOf,
-  loadSignerLoad,
-} from './store.ts';
+import { type EffectRow, giveBack, loadEffects, loadInFlight, loadOpenOf } from './store.ts';
 import { surveySigners } from './survey.ts';
 import { giveBackWaiting } from './wait.ts';
 import { tellWithheld, withheldReason } from './withheld.ts';

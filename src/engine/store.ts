@@ -213,79 +213,6 @@ function callFromJson(value: Json): ContractCall | null {
   };
 }
 
-const CLAIM_SEALED = `update payonce.effects e
-set lease_token = e.lease_token + 1,
-    lease_until = payonce.now() + make_interval(secs => $3::float8 / 1000),
-    next_at = payonce.now() + make_interval(secs => $3::float8 / 1000)
-where e.id = any (array(
-  select q.id
-  from payonce.effects q
-  where q.rail = $1
-    and q.state = 'SEALED'
-    and q.next_at <= (select payonce.now())
-  order by q.next_at, q.id
-  limit $2
-  for update skip locked))
-returning e.id`;
-
-/** Takes a lease on due sealed effects; answers their ids. */
-export async function claimSealed(tx: Tx, rail: string, limit: number, leaseMs: number): Promise<bigint[]> {
-  return (await tx.query<{ id: bigint }>(CLAIM_SEALED, [rail, limit, leaseMs])).rows.map((row) => row.id);
-}
-
-const CLAIM_PENDING = `update payonce.effects e
-set lease_token = e.lease_token + 1,
-    lease_until = payonce.now() + make_interval(secs => $4::float8 / 1000),
-    next_at = payonce.now() + make_interval(secs => $4::float8 / 1000)
-where e.id = any (array(
-  select x.id
-  from unnest($2::text[], $3::int[]) as w (signer, room)
-  cross join lateral (
-    select q.id
-    from payonce.effects q
-    where q.rail = $1
-      and q.signer = w.signer
-      and q.state = 'PENDING'
-      and q.next_at <= (select payonce.now())
-    order by q.next_at, q.id
-    limit w.room
-    for update skip locked) x))
-returning e.id`;
-
-/** Takes a lease on due pending effects, per signer no more than there is room for. */
-export async function claimPending(
-  tx: Tx,
-  rail: string,
-  room: readonly { signer: string; room: number }[],
-  leaseMs: number,
-): Promise<bigint[]> {
-  if (room.length === 0) return [];
-  const { rows } = await tx.query<{ id: bigint }>(CLAIM_PENDING, [
-    rail,
-    room.map((one) => one.signer),
-    room.map((one) => one.room),
-    leaseMs,
-  ]);
-  return rows.map((row) => row.id);
-}
-
-const CLAIM_ONE = `update payonce.effects e
-set lease_token = e.lease_token + 1,
-    lease_until = payonce.now() + make_interval(secs => $2::float8 / 1000),
-    next_at = payonce.now() + make_interval(secs => $2::float8 / 1000)
-where e.id = any (array(
-  select q.id
-  from payonce.effects q
-  where q.id = $1
-    and (q.lease_until is null or q.lease_until <= (select payonce.now()))
-  for update skip locked))
-returning e.id`;
-
-/** A lease on one effect in whatever state; 0 rows: somebody else has it (`busy`). */
-export async function claimOne(tx: Tx, id: bigint, leaseMs: number): Promise<'claimed' | 'busy'> {
-  return (await tx.query(CLAIM_ONE, [id, leaseMs])).rowCount === 1 ? 'claimed' : 'busy';
-}
-
 const LOAD = `select ${COLUMNS}
 from payonce.effects e
 ${JOINS}
@@ -315,56 +242,6 @@ for no key update of e`;
 
 export async function lockEffectsOfSubject(tx: Tx, type: string, id: string): Promise<EffectRow[]> {
   return (await tx.query(LOCK_SUBJECT, [type, id])).rows.map(toEffect);
-}
-
-const SIGNER_LOAD = `with recursive waiting (signer) as (
-  (select e.signer
-   from payonce.effects e
-   where e.rail = $1
-     and e.state = 'PENDING'
-   order by e.signer
-   limit 1)
-  union all
-  select (
-    select e.signer
-    from payonce.effects e
-    where e.rail = $1
-      and e.state = 'PENDING'
-      and e.signer > w.signer
-    order by e.signer
-    limit 1)
-  from waiting w
-  where w.signer is not null
-)
-select s.signer,
-       (select count(*) from payonce.effects e
-        where e.rail = $1 and e.signer = s.signer and e.state = 'SEALED' and e.included_at is null)::int as open
-from (
-  select w.signer
-  from waiting w
-  join payonce.signers g on g.rail = $1 and g.address = w.signer and g.quarantined_at is null
-  cross join lateral (
-    select q.lane, q.next_at, q.id
-    from payonce.effects q
-    where q.rail = $1
-      and q.signer = w.signer
-      and q.state = 'PENDING'
-      and q.next_at <= (select payonce.now())
-    order by q.next_at, q.id
-    limit 1) f
-  order by (f.lane is not null), f.next_at, f.id
-  limit $2) s`;
-
-/**
- * Signers that may seal and have something due, with what they have sealed and unmined: what partners wait for first (N4),
- * then who has waited longest. Only signers with something pending are touched: each deposit address is a signer.
- */
-export async function loadSignerLoad(
-  query: Query,
-  rail: string,
-  signersMax: number,
-): Promise<{ signer: string; open: number }[]> {
-  return (await query.query<{ signer: string; open: number }>(SIGNER_LOAD, [rail, signersMax])).rows;
 }
 
 const OPEN_OF = `select e.signer, count(*)::int as open

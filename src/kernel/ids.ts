@@ -33,6 +33,9 @@
  *   P2P_LEG:{leg}:CREDIT          a leg was paid: from what the seller set aside, or the LP, to the buyer's partner, less the fee
  *   P2P_LEG:{leg}:SURPLUS         an LP released a trade whose order needed it no more: LP → suspense
  *   P2P_LEG:{leg}:FIX:{n}         a correction of a leg by two persons, one by one (W4)
+ *   PAY_CONFIRM:{payout}          a creator's payout when its effect settled: partner → custody, no fee
+ *   PYB_CONFIRM:{batch}           a call that paid many settled: what its payouts took, custody of what went, the rest suspense
+ *   PYB_LINE:{payout}             one of them that was unknown then, out of suspense
  *   MIGRATED:{oldId}              imported rows (W16)
  */
 import { createHash } from 'node:crypto';
@@ -52,6 +55,10 @@ export type IdPrefix =
   | 'pwo'
   | 'leg'
   | 'ppy'
+  | 'prg'
+  | 'crt'
+  | 'pay'
+  | 'pyb'
   | 'ret'
   | 'dep'
   | 'evt'
@@ -150,6 +157,9 @@ export const postingKey = {
   p2pCredit: (legId: string) => `P2P_LEG:${legId}:CREDIT`,
   p2pSurplus: (legId: string) => `P2P_LEG:${legId}:SURPLUS`,
   p2pFix: (legId: string, n: number) => `P2P_LEG:${legId}:FIX:${n}`,
+  payoutConfirm: (payoutId: string) => `PAY_CONFIRM:${payoutId}`,
+  payoutBatchConfirm: (batchId: string) => `PYB_CONFIRM:${batchId}`,
+  payoutLine: (payoutId: string) => `PYB_LINE:${payoutId}`,
   migrated: (oldId: string) => `MIGRATED:${oldId}`,
 } as const;
 

@@ -12,6 +12,7 @@ import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
 import { collectOnce } from '../flows/collections/index.ts';
+import { payWaitingOnce, runCuts } from '../flows/payouts/index.ts';
 import { judgeNights, runNightly, tickOnce } from '../flows/realizations/index.ts';
 import { takeLeftBehindOnce } from '../flows/transfers/batch.ts';
 import { PayonceError } from '../kernel/errors.ts';
@@ -37,6 +38,9 @@ const COLLECT_DUE_EVERY_MS = 30_000;
 /** As often as the incident's poller came; a loop sleeps after its work, and who finds a claim walks away. */
 const REALIZE_EVERY_MS = 10_000;
 const VERDICT_EVERY_MS = 60_000;
+/** A deposit or an address is seen so soon; nothing due costs two small statements. */
+const PAY_WAITING_EVERY_MS = 5_000;
+const CUTS_EVERY_MS = 15_000;
 const MARKS_EVERY_MS = 10_000;
 /** A wallet that has less than the ledger says is compared within this (R14); nothing due costs four small statements. */
 const CHAIN_WATCH_EVERY_MS = 5_000;
@@ -100,6 +104,9 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
         { name: 'levels of wallets', everyMs: LEVELS_EVERY_MS, run: () => app.supplies.checkLevels() },
         { name: 'wallets against their chains', everyMs: CHAIN_WATCH_EVERY_MS, run: () => chainWatch.runOnce() },
         ...realizationChores(app),
+        // What was due and could not be made, once it can be; and the cut, whose hour is the database's.
+        { name: 'payouts that wait', everyMs: PAY_WAITING_EVERY_MS, run: () => payWaitingOnce(app.payouts) },
+        { name: 'daily cuts', everyMs: CUTS_EVERY_MS, run: () => runCuts(app.payouts) },
         { name: 'database marks', everyMs: MARKS_EVERY_MS, run: () => checkDatabaseMarks(app) },
       ],
     },

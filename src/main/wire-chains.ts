@@ -55,6 +55,8 @@ export interface Chain {
   readonly assetIdOf: (contract: string | null) => string;
   /** A key's address, given as 20 bytes in hex. */
   readonly spell: (address: string) => string;
+  /** An address of it as a word of its contracts: 64 hex digits. */
+  readonly wordOf: (address: string) => string;
 }
 
 interface Parts {
@@ -98,7 +100,10 @@ export function makeChains(config: Config, parts: Parts): Chain[] {
 
 /** What a family says of one of its chains. */
 interface Family
-  extends Pick<Chain, 'chain' | 'readAddress' | 'assetIdOf' | 'coinTransferCostMax' | 'warnBelow' | 'spell'> {
+  extends Pick<
+    Chain,
+    'chain' | 'readAddress' | 'assetIdOf' | 'coinTransferCostMax' | 'warnBelow' | 'spell' | 'wordOf'
+  > {
   makeRail(parts: Parts): ChainRail;
 }
 
@@ -149,6 +154,7 @@ function evmChain(chain: ChainConfig, leaseMs: number): Family {
     warnBelow: 0n,
     readAddress: readEvmAddress,
     spell: (address) => address,
+    wordOf: (address) => address.slice(2).toLowerCase().padStart(64, '0'),
     assetIdOf: (contract) => evmAssetId(name, contract),
     makeRail: ({ ports, log, keys }) =>
       makeEvmRail(
@@ -200,6 +206,7 @@ function tronChain(chain: TronConfig, leaseMs: number): Family {
     warnBelow: WARN_BELOW_SUN,
     readAddress: tron.readAddress,
     spell: tron.canonicalAddress,
+    wordOf: (address) => tron.machineAddress(address).slice(2).toLowerCase().padStart(64, '0'),
     assetIdOf: (contract) => tronAssetId(name, contract),
     makeRail: ({ ports, log, keys }) =>
       tron.makeTronRail(

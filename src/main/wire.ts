@@ -30,6 +30,7 @@ import {
   PAYMENT_SOURCE,
   TRADE_SOURCE,
 } from '../flows/p2p/index.ts';
+import { makePayoutFlow, type PayoutDeps } from '../flows/payouts/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeSupplies, makeSupplyFlows, type Supplies, type SupplyPolicy } from '../flows/supplies/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
@@ -38,6 +39,7 @@ import { makeWithdrawals } from '../flows/withdrawals/index.ts';
 import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
 import { makeReceiver, type Receiver } from '../inbox/receive.ts';
 import { type Handler, type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
+import { InvariantBroken } from '../kernel/errors.ts';
 import { makeIds } from '../kernel/ids.ts';
 import { type Log, makeLog, silentLog } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
@@ -71,6 +73,7 @@ export interface App {
   readonly receiver: Receiver;
   readonly inbox: InboxWorker;
   readonly matcher: Matcher;
+  readonly payouts: PayoutDeps;
   /** How the rails were when last asked; empty: not asked yet. */
   readonly health: Map<string, 'ok' | 'degraded'>;
   /** Set by the workers in this process: hints that there is work. */
@@ -113,6 +116,11 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const rails = [...configured.map(({ rail }) => rail), ...bankRails, ...markets.map(({ rail }) => rail), ...escrows];
   const supplies = makeSupplies({ pool, makeId, log, readBalance: balanceReader(configured) }, policy);
   const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
+  const wordOf: PayoutDeps['wordOf'] = (chain, address) => {
+    const found = chainOf(chain);
+    if (found === undefined) throw new InvariantBroken(`chain ${chain} is not configured here`);
+    return found.wordOf(address);
+  };
   const batchVerbs = makeBatchVerbs(chart, makeId, pool);
   const depositVerbs = makeDepositVerbs({
     pool,
@@ -136,6 +144,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeRealizations(chart),
       ...makeSupplyFlows(chart, log, makeId),
       ...makeP2pFlows(chart, makeId),
+      makePayoutFlow(chart),
     ],
     supply: supplies.port,
     rails,
@@ -228,6 +237,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     receiver,
     inbox,
     matcher: makeMatcher(engine, log),
+    payouts: { pool, makeId, chart, log, wordOf },
     health: new Map(),
     wakes,
     wake,

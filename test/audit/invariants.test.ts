@@ -119,6 +119,9 @@ const LEG = (state: string): string =>
    select 'leg_1', 'pdo_1', 1, 1, 'LP', 'noop', 6, 1, 1, '${state}', 1, case when '${state}' <> 'OPEN' then now() end;`;
 
 /** What is done to the books, and what must be said of it. */
+const POOL = (volume: number): string =>
+  `insert into payonce.pools (programme_id, creator_id, reward_divisor, volume) values ('prg', 'crt', 1, ${volume});`;
+
 const BREACHES: Record<InvariantName, [sql: string, said: RegExp][]> = {
   L1: [
     [
@@ -257,6 +260,14 @@ const BREACHES: Record<InvariantName, [sql: string, said: RegExp][]> = {
     [`${ORDERS('EXPIRED', 10)}${LEG('VOID')}`, /was made after order pdo_1 had closed/],
   ],
   M4: [[`${ORDERS('MATCHED', 4)}${LEG('OPEN')}`, /has 0 trades that are not released/]],
+  P1: [
+    [POOL(5), /has volume 5 at place 0, its events 0 at 0/],
+    [
+      `${POOL(0)} update payonce.pools set in_flight = 0, surplus = 3, paid = 3`,
+      /3 paid and 0 of volume in payouts; its payouts 0, 0 and 0/,
+    ],
+    [`${POOL(0)} update payonce.pools set seq = 2, cut_seq = 2`, /counts places twice, or not at all/],
+  ],
   N1: [
     ["delete from payonce.events where type = 'withdrawal.confirmed'", /settled and no event says so/],
     ["delete from payonce.events where type = 'withdrawal.failed'", /ended as failed and no event/],

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { makePool, type Pool, type Tx } from '../../src/db/pool.ts';
 import { sealEffects, settleEffects } from '../../src/engine/edges.ts';
-import { claimPending, claimSealed } from '../../src/engine/store.ts';
+import { claimPending, claimSealed } from '../../src/engine/claims.ts';
 import { silentLog } from '../../src/kernel/log.ts';
 import { systemPorts } from '../../src/kernel/ports.ts';
 import { planOf, seedEffects } from '../support/claims.ts';

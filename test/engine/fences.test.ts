@@ -12,7 +12,8 @@ import { advanceOnce } from '../../src/engine/advance.ts';
 import { raiseSends } from '../../src/engine/raise.ts';
 import { releaseEffects, sealEffects, settleEffects } from '../../src/engine/edges.ts';
 import { settleBatch } from '../../src/engine/settle.ts';
-import { claimOne, claimPending, claimSealed, giveBack } from '../../src/engine/store.ts';
+import { claimOne, claimPending, claimSealed } from '../../src/engine/claims.ts';
+import { giveBack } from '../../src/engine/store.ts';
 import { assertBooksClean } from '../support/books.ts';
 import type { World } from '../support/world.ts';
 import {

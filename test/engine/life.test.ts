@@ -148,7 +148,7 @@ test('a claim never takes more than it asked for, even under the worst plan (cas
   const claimed = await one.pool.tx('bad plan', async (tx) => {
     for (const setting of ['hashjoin', 'mergejoin', 'material', 'hashagg', 'sort'])
       await tx.query(`set local enable_${setting} = off`);
-    const { claimPending } = await import('../../src/engine/store.ts');
+    const { claimPending } = await import('../../src/engine/claims.ts');
     return claimPending(tx, 'noop', [{ signer: one.wallet, room: 3 }], 30_000);
   });
   assert.equal(claimed.length, 3);

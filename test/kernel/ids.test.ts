@@ -83,6 +83,9 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     p2pCredit: postingKey.p2pCredit(id),
     p2pSurplus: postingKey.p2pSurplus(id),
     p2pFix: postingKey.p2pFix(id, 1_000_000),
+    payoutConfirm: postingKey.payoutConfirm(id),
+    payoutBatchConfirm: postingKey.payoutBatchConfirm(id),
+    payoutLine: postingKey.payoutLine(id),
     migrated: postingKey.migrated(id),
   };
   const keys = Object.values(longest);

@@ -55,6 +55,10 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
     ...ofOrders('transfers', 'transfer'),
     ...ofOrders('transfers', 'transfer_batch', 'batch.ts'),
     ...p2p,
+    ...ofOrders('payouts', 'payout', 'view.ts'),
+    ...[source('flows/payouts/enqueue.ts'), source('flows/payouts/waiting.ts')].flatMap((text) =>
+      [...text.matchAll(/'(programme\.[a-z]+)'/g)].map(([, type]) => type),
+    ),
     ...deposits.flatMap((text) => [...text.matchAll(/'(deposit\.[a-z]+)'/g)].map(([, type]) => type)),
   ];
   assert.deepEqual(new Set(emitted), new Set(Object.keys(EVENT_TYPES)));

@@ -1,0 +1,209 @@
+/**
+ * What is due becomes payouts: each takes all that is free of its pool, with a hold of its partner's money and an effect, in the
+ * caller's transaction. What cannot be made stays due, with the reason, and loses nothing.
+ */
+import type { Pool, Tx } from '../../db/pool.ts';
+import { raiseAlert } from '../../engine/alerts.ts';
+import { loadOwnAddresses, loadPolicies, type Policy } from '../../engine/intake-store.ts';
+import { type Intent, intend } from '../../engine/intend.ts';
+import type { ContractCall } from '../../engine/rail.ts';
+import { chooseSigners } from '../../engine/relayers.ts';
+import { lengthPrefixed, type MakeId } from '../../kernel/ids.ts';
+import type { Log } from '../../kernel/log.ts';
+import { formatUnits } from '../../kernel/money.ts';
+import { accountName, type Chart } from '../../ledger/accounts.ts';
+import { emit, type NewEvent } from '../../outbox/emit.ts';
+import { needsQuote, toCall, type WordOf } from './calls.ts';
+import { AGAIN_AFTER_MS } from './limits.ts';
+import { minOutput, type Programme, toProgrammeView } from './programme.ts';
+import {
+  type DuePool,
+  loadProgrammes,
+  lockDuePools,
+  markUnfunded,
+  markWaiting,
+  type NewPayout,
+  type Origin,
+  storePayouts,
+  type Waiting,
+  type WaitReason,
+} from './store.ts';
+import { createdEvent } from './view.ts';
+
+export interface PayoutDeps {
+  readonly pool: Pool;
+  readonly makeId: MakeId;
+  readonly chart: Chart;
+  readonly log: Log;
+  readonly wordOf: WordOf;
+}
+
+export interface Why {
+  readonly origin: Origin;
+  readonly cutDate?: string;
+}
+
+export interface Made {
+  readonly made: readonly { readonly id: string; readonly poolId: bigint; readonly amount: bigint }[];
+  readonly waiting: readonly Waiting[];
+}
+
+interface Draft {
+  readonly payout: NewPayout;
+  readonly policy: Policy;
+  readonly call: ContractCall | null;
+}
+
+/** Why a pool that is due has no payout, and whether time alone changes that. Money is looked at whenever there is some. */
+const TRIED_AGAIN_MS: Partial<Record<WaitReason, number>> = { INSUFFICIENT_FUNDS: 0, NO_POLICY: AGAIN_AFTER_MS };
+
+/** Durable with the caller's commit. Locks the pools by id first. */
+export async function makePayouts(tx: Tx, deps: PayoutDeps, poolIds: readonly bigint[], why: Why): Promise<Made> {
+  if (poolIds.length === 0) return { made: [], waiting: [] };
+  const pools = (await lockDuePools(tx, poolIds)).filter((one) => one.payable > 0n);
+  const programmes = await loadProgrammes(tx, [...new Set(pools.map((one) => one.programmeId))]);
+  const { drafts, waiting } = await draft(tx, deps, pools, programmes, why);
+  const signers = await chooseSigners(
+    tx,
+    drafts.map((one) => one.policy),
+  );
+  const accounts = await deps.chart.ids(
+    tx,
+    drafts.map(({ payout }) => accountName.partner(payout.programme.partnerId, payout.programme.assetId)),
+  );
+  const verdicts = await intend(
+    tx,
+    drafts.map((one, index): Intent => toIntent(one, signers[index], accounts[index])),
+    (held) =>
+      storePayouts(
+        tx,
+        held.flatMap((index) => drafts[index]?.payout ?? []),
+      ),
+  );
+  const made = drafts.filter((_, index) => verdicts[index] === 'intended').map((one) => one.payout);
+  const short = drafts.filter((_, index) => verdicts[index] === 'insufficient').map((one) => one.payout);
+  waiting.push(...short.map((one) => wait(one.pool, 'INSUFFICIENT_FUNDS')));
+  await markWaiting(tx, waiting);
+  await emit(tx, deps.makeId, [...made.map(createdEvent), ...(await tellUnfunded(tx, deps, short))]);
+  return { made: made.map((one) => ({ id: one.id, poolId: one.pool.id, amount: one.pool.payable })), waiting };
+}
+
+function wait(pool: DuePool, reason: WaitReason): Waiting {
+  return { poolId: pool.id, reason, waitMs: TRIED_AGAIN_MS[reason] ?? null };
+}
+
+async function draft(
+  tx: Tx,
+  deps: PayoutDeps,
+  pools: readonly DuePool[],
+  programmes: ReadonlyMap<string, Programme>,
+  why: Why,
+): Promise<{ drafts: Draft[]; waiting: Waiting[] }> {
+  const pairs = [...programmes.values()].map(({ partnerId, assetId }) => ({ partnerId, assetId }));
+  const policies = new Map((await loadPolicies(tx, pairs)).map((one) => [`${one.partnerId}\n${one.assetId}`, one]));
+  const chainOf = (pool: DuePool): string => programmes.get(pool.programmeId)?.chain ?? '';
+  const own = await loadOwnAddresses(
+    tx,
+    pools.flatMap((one) => (one.address === null ? [] : [{ chain: chainOf(one), address: one.address }])),
+  );
+  const drafts: Draft[] = [];
+  const waiting: Waiting[] = [];
+  for (const pool of pools) {
+    const programme = programmes.get(pool.programmeId);
+    if (programme === undefined) throw new Error(`pool ${pool.id} is of no programme`);
+    const { address } = pool;
+    const policy = policies.get(`${programme.partnerId}\n${programme.assetId}`);
+    const call = programme.paysBy === 'call' ? programme.call : null;
+    if (programme.paused) waiting.push(wait(pool, 'PAUSED'));
+    else if (policy === undefined) waiting.push(wait(pool, 'NO_POLICY'));
+    else if (address === null) waiting.push(wait(pool, 'NO_ADDRESS'));
+    else if (own.has(`${programme.chain}:${address}`)) waiting.push(wait(pool, 'ADDRESS_OURS'));
+    else if (call !== null && needsQuote(call) && programme.quote === null) waiting.push(wait(pool, 'NO_QUOTE'));
+    else {
+      const id = deps.makeId('pay');
+      const least = call === null ? null : minOutput(programme, pool.payable);
+      drafts.push({
+        payout: {
+          id,
+          programme,
+          pool,
+          destination: address,
+          origin: why.origin,
+          cutDate: why.cutDate ?? null,
+          quote: call === null ? null : programme.quote,
+          minOutput: least,
+          batchId: null,
+        },
+        policy,
+        call:
+          call === null
+            ? null
+            : toCall(
+                call,
+                {
+                  id,
+                  chain: programme.chain,
+                  destination: address,
+                  wallet: policy.wallet,
+                  amount: pool.payable,
+                  minOutput: least,
+                },
+                deps.wordOf,
+              ),
+      });
+    }
+  }
+  return { drafts, waiting };
+}
+
+/** The same again after a restored backup: its place in the pool names it. */
+export function payoutKey({ programme, pool }: Pick<NewPayout, 'programme' | 'pool'>): string {
+  return lengthPrefixed([programme.partnerId, 'payout', programme.name, pool.creator, String(pool.ordinal)]);
+}
+
+function toIntent({ payout, policy, call }: Draft, signer: string | undefined, account: bigint | undefined): Intent {
+  const { programme, pool } = payout;
+  if (account === undefined) throw new Error('an account is missing');
+  return {
+    subjectType: 'payout',
+    subjectId: payout.id,
+    partnerId: programme.partnerId,
+    naturalKey: payoutKey(payout),
+    rail: policy.rail,
+    assetId: programme.assetId,
+    amount: pool.payable,
+    destination: payout.destination,
+    wallet: policy.wallet,
+    signer: signer ?? policy.wallet,
+    ...(call === null ? {} : { call }),
+    hold: { accountId: account, amount: pool.payable },
+  };
+}
+
+/** Told once for each time that the money ran out: an event for the partner, an alert for people. */
+async function tellUnfunded(tx: Tx, deps: PayoutDeps, short: readonly NewPayout[]): Promise<NewEvent[]> {
+  if (short.length === 0) return [];
+  const concerned = new Map(short.map((one) => [one.programme.id, one.programme]));
+  const news = await markUnfunded(tx, [...concerned.keys()]);
+  const events: NewEvent[] = [];
+  for (const id of news) {
+    const programme = concerned.get(id);
+    if (programme === undefined) continue;
+    const least = short.filter((one) => one.programme.id === id).map((one) => one.pool.payable)[0] ?? 0n;
+    const amount = formatUnits(least, programme.decimals);
+    await raiseAlert(
+      tx,
+      'payouts_unfunded',
+      id,
+      `programme ${programme.name} of ${programme.partnerId}: payouts are due that the partner's balance does not cover (${amount} ${programme.assetCode} and perhaps more): payonce payouts waiting`,
+      deps.log,
+    );
+    events.push({
+      subjectType: 'programme',
+      subjectId: id,
+      type: 'programme.unfunded',
+      data: { ...toProgrammeView(programme), missing_for: amount },
+    });
+  }
+  return events;
+}
