@@ -215,7 +215,7 @@ export const NewProposal = Type.Object(
       Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'repair: the finding of a report on a chain' }),
     ),
     as: Type.Optional(
-      Type.Enum([...REPAIR_AS, ...SURPLUS_TO], {
+      Type.Enum([...new Set([...REPAIR_AS, ...SURPLUS_TO])], {
         description: `repair: what it is booked as; p2p_surplus: where it goes, ${SURPLUS_TO.join(', ')}`,
       }),
     ),
