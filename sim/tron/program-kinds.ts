@@ -21,4 +21,10 @@ export type PayerProgram = {
   readonly revertsAtEnd: boolean;
 };
 
-export type Program = TokenProgram | PayerProgram;
+/** As sim/contracts/multi-send.sol: each line for itself. */
+export type MultiSendProgram = { readonly kind: 'multi_send' };
+
+/** As sim/contracts/swap-and-allocate.sol: all or nothing. Its price is a cell of its own. */
+export type SwapProgram = { readonly kind: 'swap'; readonly tokenOut: Address };
+
+export type Program = TokenProgram | PayerProgram | MultiSendProgram | SwapProgram;

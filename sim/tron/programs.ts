@@ -2,15 +2,15 @@
  * The contracts of this chain: TRC-20 tokens in the manners that are found on the real one, and a payer that pays many in one
  * transaction. They are programs of ours, no byte code; what they cost and log is what a caller of the real ones sees.
  */
-import { decodeFunctionData, encodeAbiParameters, parseAbi } from 'viem';
+import { encodeAbiParameters, parseAbi } from 'viem';
 import { type Address, fromEvm, topicOf } from './address.ts';
+import { decode, runMultiSend, runSwap } from './payout-programs.ts';
+import type { Call, InternalTransfer, Log, Returned } from './program-run.ts';
 import type { PayerProgram, Program, TokenProgram } from './program-kinds.ts';
 import { emptyAccount, type Layer } from './state.ts';
 
-export type Log = { readonly address: Address; readonly topics: readonly string[]; readonly data: string };
-export type SunTransfer = { readonly from: Address; readonly to: Address; readonly sun: bigint };
-/** What the machine notes of an opcode inside a call. `sun` is what the opcode names: only with some notes has it moved. */
-export type InternalTransfer = SunTransfer & { readonly note: string };
+export type { InternalTransfer, Log, Returned, SunTransfer } from './program-run.ts';
+
 /** Of these TRX moves from one account to another; java-tron keeps them alone unless it is told to keep all. */
 export const MOVING_NOTES: ReadonlySet<string> = new Set(['call', 'create', 'suicide']);
 
@@ -25,24 +25,6 @@ export type VmResult =
   | 'UNKNOWN'
   /** A word that only a later java-tron has. */
   | 'NOT_NAMED_YET';
-
-export type Call = {
-  readonly state: Layer;
-  readonly self: Address;
-  readonly caller: Address;
-  readonly data: string;
-  readonly sun: bigint;
-  readonly nowMs: number;
-};
-
-export type Returned = {
-  readonly result: 'SUCCESS' | 'REVERT' | 'UNKNOWN' | 'NOT_NAMED_YET';
-  readonly output: string;
-  readonly energy: bigint;
-  readonly penalty: bigint;
-  readonly logs: readonly Log[];
-  readonly internal: readonly InternalTransfer[];
-};
 
 export const TRANSFER_TOPIC = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 export const APPROVAL_TOPIC = '8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925';
@@ -96,10 +78,23 @@ export function balanceOf(state: Pick<Layer, 'cell'>, token: Address, holder: Ad
 
 /** Writes into the state of the call; who calls drops it unless the result is SUCCESS. */
 export function runProgram(program: Program, call: Call): Returned {
-  const returned = program.kind === 'token' ? runToken(program, call) : runPayer(program, call);
+  const returned = runKind(program, call);
   const percent = call.state.cell(call.self, PENALTY_PERCENT);
   const penalty = (returned.energy * percent) / 100n;
   return { ...returned, energy: returned.energy + penalty, penalty };
+}
+
+function runKind(program: Program, call: Call): Returned {
+  switch (program.kind) {
+    case 'token':
+      return runToken(program, call);
+    case 'payer':
+      return runPayer(program, call);
+    case 'multi_send':
+      return runMultiSend(call, runProgram);
+    case 'swap':
+      return runSwap(program, call, runProgram);
+  }
 }
 
 const plain = { penalty: 0n, logs: [], internal: [] };
@@ -288,12 +283,4 @@ function transferLog(token: Address, from: Address, to: Address, units: bigint):
 
 function word(units: bigint): string {
   return units.toString(16).padStart(64, '0');
-}
-
-function decode<const Abi extends readonly unknown[]>(abi: Abi, data: string) {
-  try {
-    return decodeFunctionData({ abi, data: `0x${data}` });
-  } catch {
-    return null;
-  }
 }

@@ -30,6 +30,7 @@ import {
 } from './faults.ts';
 import { type ForkOptions, makeNetwork } from './network.ts';
 import { defaultSettings, type NodeSettings, type TronNode } from './node.ts';
+import { PRICE } from './payout-programs.ts';
 import type { TokenProgram } from './program-kinds.ts';
 import { BALANCE, BARRED, cellOf, PAUSED, PENALTY_PERCENT } from './programs.ts';
 import { energyLeft, MAIN_NET_PRICES, type Prices, SLOT_MS, slotOf, sunForEnergy } from './resources.ts';
@@ -122,6 +123,11 @@ export type Tron = {
   deployToken(options?: TokenOptions): string;
   /** Pays many in one transaction: `pay(address[],uint256[])`, `payToken(address,address[],uint256[])`. */
   deployPayer(options?: { readonly revertsAtEnd?: boolean }): string;
+  /** As sim/contracts/multi-send.sol, of tokens. */
+  deployMultiSend(): string;
+  /** As sim/contracts/swap-and-allocate.sol, with a token in. `price`: units out for 10^18 in. */
+  deploySwap(tokenOut: string, price: bigint): string;
+  setPrice(swap: string, price: bigint): void;
   fundToken(token: string, holder: string, units: bigint): void;
   /**
    * Somebody else's transaction, straight to the witnesses: no signature is asked for. Returns its id; the next block has it,
@@ -261,6 +267,18 @@ export async function startTron(options: TronOptions = {}): Promise<Tron> {
       world.deploy(at, { kind: 'payer', revertsAtEnd });
       return toBase58(at);
     },
+    deployMultiSend() {
+      const at = newAddress();
+      world.deploy(at, { kind: 'multi_send' });
+      return toBase58(at);
+    },
+    deploySwap(tokenOut, price) {
+      const at = newAddress();
+      world.deploy(at, { kind: 'swap', tokenOut: addressOf(tokenOut) });
+      world.endowCell(cellOf(at, PRICE), '', price);
+      return toBase58(at);
+    },
+    setPrice: (swap, price) => setCell(cellOf(addressOf(swap), PRICE), '', price),
     fundToken(token, holder, units) {
       const at = addressOf(token);
       world.endowCell(cellOf(at, BALANCE), addressOf(holder), units);
