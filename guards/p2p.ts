@@ -71,6 +71,15 @@ export const P2P: Guard[] = [
     expect: /nobody waited for each other/,
   },
   {
+    name: 'a part that waits for its rest is told',
+    file: 'src/flows/p2p/watch.ts',
+    find: "    and p.fate = 'part'\n",
+    replace: "    and p.fate = 'late'\n",
+    test: 'test/flows/p2p-watch.test.ts',
+    title: /a part of a payment whose rest has not come/,
+    expect: /0 !== 1/,
+  },
+  {
     name: 'no liquidity is no failed attempt',
     file: 'src/flows/p2p/match.ts',
     find: "order.isOff ? 'MATCHING_IS_OFF' : 'NO_LIQUIDITY', order.attempts);",

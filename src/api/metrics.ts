@@ -1,6 +1,7 @@
 /** Metrics for a scraper: what the tables say (`audit/gauges.ts`), what this process did, and how it answered. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type Gauge as TableGauge, GAUGES, type GaugeName, loadGauges } from '../audit/gauges.ts';
+import { makeTradeLatency } from '../audit/trade-latency.ts';
 import type { ApiDeps } from './deps.ts';
 import { GAUGES_AGE_MS_MAX } from './limits.ts';
 
@@ -48,6 +49,15 @@ export function makeMetrics(deps: Pick<ApiDeps, 'pool' | 'engine' | 'ports'>): M
     buckets: [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers,
   });
+  const trades = new Histogram({
+    name: 'payonce_lp_trade_seconds',
+    help: 'From the first request for a trade until the provider showed it, per rail; each trade once, since this process began',
+    labelNames: ['rail'],
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300],
+    registers,
+  });
+  const latency = makeTradeLatency(deps.pool);
+  const shown = new Set<string>();
   counted(registers, 'payonce_engine_total', 'What the engine of this process did', () => ({
     ...deps.engine.counters,
   }));
@@ -59,9 +69,19 @@ export function makeMetrics(deps: Pick<ApiDeps, 'pool' | 'engine' | 'ports'>): M
   /** Scrapers that come together, or every moment, cost one statement. */
   function recentGauges(): Promise<TableGauge[]> {
     const nowMs = deps.ports.clock.monotonicMs();
-    if (last === undefined || nowMs - last.atMs > GAUGES_AGE_MS_MAX)
-      last = { atMs: nowMs, found: loadGauges(deps.pool) };
+    if (last === undefined || nowMs - last.atMs > GAUGES_AGE_MS_MAX) last = { atMs: nowMs, found: readTables() };
     return last.found;
+  }
+
+  async function readTables(): Promise<TableGauge[]> {
+    const [found, { rails, fresh }] = await Promise.all([loadGauges(deps.pool), latency.read()]);
+    for (const rail of rails) {
+      // Once: to zero it is to forget what it counted.
+      if (!shown.has(rail)) trades.zero({ rail });
+      shown.add(rail);
+    }
+    for (const { rail, seconds } of fresh) trades.observe({ rail }, seconds);
+    return found;
   }
 
   return {

@@ -12,6 +12,7 @@ import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
 import { migrate, schemaFits } from '../db/migrate.ts';
 import { collectOnce } from '../flows/collections/index.ts';
+import { watchOrders, watchParts } from '../flows/p2p/index.ts';
 import { payWaitingOnce, runCuts } from '../flows/payouts/index.ts';
 import { judgeNights, runNightly, tickOnce } from '../flows/realizations/index.ts';
 import { takeLeftBehindOnce } from '../flows/transfers/batch.ts';
@@ -46,6 +47,8 @@ const MARKS_EVERY_MS = 10_000;
 const CHAIN_WATCH_EVERY_MS = 5_000;
 /** How much coin is left where fees are paid from: a day's warning does not need more, and each wallet costs two questions. */
 const LEVELS_EVERY_MS = 60_000;
+/** Buyers' orders and payments that wait too long: a minute more does not matter. */
+const STAYS_EVERY_MS = 60_000;
 /** An uploader that died leaves lines that nobody takes; too long: its payees wait that much longer. */
 const FILES_EVERY_MS = 10_000;
 
@@ -103,6 +106,8 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
         },
         { name: 'levels of wallets', everyMs: LEVELS_EVERY_MS, run: () => app.supplies.checkLevels() },
         { name: 'wallets against their chains', everyMs: CHAIN_WATCH_EVERY_MS, run: () => chainWatch.runOnce() },
+        { name: 'long stays of orders', everyMs: STAYS_EVERY_MS, run: () => watchOrders(app.engine) },
+        { name: 'long stays of parts of payments', everyMs: STAYS_EVERY_MS, run: () => watchParts(app.engine) },
         ...realizationChores(app),
         // What was due and could not be made, once it can be; and the cut, whose hour is the database's.
         { name: 'payouts that wait', everyMs: PAY_WAITING_EVERY_MS, run: () => payWaitingOnce(app.payouts) },

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
+import { makeMetrics } from '../../src/api/metrics.ts';
 import { cancelLeg } from '../../src/flows/p2p/index.ts';
 import { type EscrowRail, makeEscrowRail, TRADE_PROFILES } from '../../src/rails/escrow/index.ts';
 import { type Provider, startProvider, type Trade } from '../rails/escrow-provider.ts';
@@ -183,3 +184,43 @@ async function effectStates({ world }: P2pScene): Promise<string[]> {
   );
   return rows.map((row) => row.shown);
 }
+
+test('how long a provider takes to open trades is a histogram per rail, each trade once, and every gauge of the queue is there with zero (req M22)', async () => {
+  const { scene, trade } = await together();
+  const { pool, engine, ports } = scene.world;
+  const metrics = makeMetrics({ pool, engine, ports });
+  const figures = async (): Promise<Map<string, string>> => {
+    // Answers of one second are kept.
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    return new Map(
+      (await metrics.print())
+        .split('\n')
+        .filter((line) => line.startsWith('payonce_p2p_') || line.startsWith('payonce_lp_'))
+        .map((line) => [line.slice(0, line.lastIndexOf(' ')), line.slice(line.lastIndexOf(' ') + 1)]),
+    );
+  };
+  const rail = 'rail="escrow:lp"';
+  const before = await figures();
+  for (const state of ['pending', 'matching', 'waits_lp'])
+    for (const name of ['p2p_orders', 'p2p_orders_oldest_seconds'])
+      assert.equal(before.get(`payonce_${name}{state="${state}"}`), '0', `${name} ${state}`);
+  assert.equal(before.get(`payonce_lp_trade_seconds_count{${rail}}`), '0');
+  await scene.buy();
+  assert.equal((await figures()).get('payonce_p2p_orders{state="pending"}'), '1');
+  await scene.settleDown();
+  for (const seen of [{}, { state: 'released', released_amount: '100' }]) {
+    Object.assign(trade(), seen);
+    await scene.settleDown();
+    const found = await figures();
+    assert.equal(
+      found.get(`payonce_lp_trade_seconds_count{${rail}}`),
+      '1',
+      'each trade once, however often it is asked',
+    );
+    assert.equal(found.get(`payonce_lp_trade_seconds_bucket{le="300",${rail}}`), '1');
+    assert.equal(found.get(`payonce_lp_trade_seconds_bucket{le="+Inf",${rail}}`), '1');
+    assert.ok(Number(found.get(`payonce_lp_trade_seconds_sum{${rail}}`)) < 300);
+    assert.equal(found.get('payonce_p2p_orders{state="pending"}'), '0');
+  }
+  await end(scene);
+});

@@ -8,8 +8,9 @@
  * its amount is still there, else it is kept for people (case I1). No timer ends what is paid for, disputed, or unknown.
  * Never: a wire, a lock through I/O, a status that does not follow from what remains, the legs and the deadline (M2).
  *
- * Files: order (rows), edges (data), intake, claim (the queue), match, plan-legs (pure), desk (what every later change goes through),
- * trades (effects), payments, notices (inbound), timers, cancel, members, verbs and corrections (two persons), reads, view.
+ * Files: order (rows), edges (data), intake, claim (the queue), match, find-legs, plan-legs (pure), desk (what every later change goes
+ * through), trades (effects), payments, notices (inbound), timers, watch (alerts), cancel, members, verbs and corrections (two persons),
+ * reads, view.
  */
 import type { EngineDeps } from '../../engine/deps.ts';
 import type { Flow } from '../../engine/flow.ts';
@@ -34,6 +35,7 @@ export { confirmLeg, countPayment, disputeLeg, markPaid, type PaymentNotice } fr
 export { makePaymentHandler, makeTradeHints, PAYMENT_SOURCE, TRADE_SOURCE } from './notices.ts';
 export { SURPLUS_TO } from './corrections.ts';
 export { makeLegVerbs, openCorrectionCase } from './verbs.ts';
+export { watchOrders, watchParts } from './watch.ts';
 
 export interface Matcher {
   readonly counts: MatchCounts;

@@ -1,4 +1,5 @@
 /** Figures of matching, with the worse error named. */
+import { INBOX_UNMATCHED_MS } from '../../kernel/limits.ts';
 
 /** M8: more payments than this are too many for a buyer to make. The schema's slots say the same. */
 export const LEGS_MAX = 3;
@@ -29,3 +30,20 @@ export const FAILED_MS_MAX = 60_000;
 export const EXPIRE_BATCH = 200;
 /** Prices are in 10^-12 of the fiat per whole unit of the asset: more places than any market quotes. */
 export const PRICE_DECIMALS = 12;
+
+/** Told when an order is due for so long and nobody claims it: a matcher looks each second. */
+export const UNCLAIMED_MS = 60_000;
+/** Told when a buyer's order has waited so long for somebody to be matched with; markets give it an hour or so in all. */
+export const PENDING_STAY_MS = 10 * 60_000;
+/** Told when a claim is older than its taking back (M7): there is no matcher to do it. */
+export const CLAIMED_STAY_MS = RECLAIM_AFTER_MS + 60_000;
+/** Told when a trade is not open after so long; slow providers take half a minute. */
+export const WAITS_LP_STAY_MS = 5 * 60_000;
+/** Told when a leg is said to be paid and is not confirmed; no timer ends it. Sellers look at their accounts within the hour. */
+export const MARKED_STAY_MS = 60 * 60_000;
+/** A part of a payment whose rest has not come is a person's after this: as any inbound event that belongs to nothing. */
+export const PART_STAY_MS = INBOX_UNMATCHED_MS;
+/** Counted per state; more than that is told as "at least". */
+export const STAYS_COUNTED_MAX = 10_000;
+/** Parts that become cases in one pass. */
+export const PARTS_TOLD_MAX = 200;

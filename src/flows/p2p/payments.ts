@@ -5,7 +5,7 @@
  * A confirmation is for exactly the leg's amount. A notice counts towards it: a part stops the timer and waits for the rest; what
  * is too much, late and not to be had any more, or of no leg is kept and is a person's (case I1). Fiat never enters the ledger.
  */
-import type { Pool, Tx } from '../../db/pool.ts';
+import type { Pool, Query, Tx } from '../../db/pool.ts';
 import { toUnits } from '../../db/pool.ts';
 import { openCase } from '../../engine/cases.ts';
 import type { MakeId } from '../../kernel/ids.ts';
@@ -88,7 +88,7 @@ export async function countPayment(tx: Tx, deps: DeskDeps, notice: PaymentNotice
     fate,
   ]);
   await desk.writeAndBook(tx, deps);
-  if (why !== null) await openUnclear(tx, deps.makeId, notice, order ?? null, why);
+  if (why !== null) await openUnclear(tx, deps.makeId, notice, order?.partnerId ?? null, why);
   return { outcome: 'counted', fate, legId: leg?.id ?? null };
 }
 
@@ -130,18 +130,19 @@ async function judge(
     : { fate: 'settled', why: null };
 }
 
-async function openUnclear(
-  tx: Tx,
+/** Asks people about a payment; one open case for each. */
+export async function openUnclear(
+  query: Query,
   makeId: MakeId,
-  notice: PaymentNotice,
-  order: DepositOrder | null,
+  notice: Pick<PaymentNotice, 'source' | 'externalId'>,
+  partnerId: string | null,
   why: string,
 ): Promise<void> {
-  await openCase(tx, makeId, {
+  await openCase(query, makeId, {
     kind: 'payment_unclear',
     severity: 2,
     subjectKey: `payment:${notice.source}:${notice.externalId}`,
-    partnerId: order?.partnerId,
+    ...(partnerId === null ? {} : { partnerId }),
     summary: `payment ${notice.externalId} of ${notice.source} ${why}`,
   });
 }
