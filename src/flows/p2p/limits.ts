@@ -41,7 +41,7 @@ export const CLAIMED_STAY_MS = RECLAIM_AFTER_MS + 60_000;
 export const WAITS_LP_STAY_MS = 5 * 60_000;
 /** Told when a leg is said to be paid and is not confirmed; no timer ends it. Sellers look at their accounts within the hour. */
 export const MARKED_STAY_MS = 60 * 60_000;
-/** A part of a payment whose rest has not come is a person's after this: as any inbound event that belongs to nothing. */
+/** A part of a payment whose rest has not come is a person's after this, as an inbound event is that belongs to nothing. */
 export const PART_STAY_MS = INBOX_UNMATCHED_MS;
 /** Counted per state; more than that is told as "at least". */
 export const STAYS_COUNTED_MAX = 10_000;
