@@ -104,7 +104,7 @@ export const P2P: Guard[] = [
     replace: 'if (after >= -leg.amount || after <= leg.amount) return null;',
     test: CORRECTIONS,
     title: /never taken back more than once over/,
-    expect: /was corrected/,
+    expect: /has less than 31 USDT/,
   },
   {
     name: 'a case is not closed over a frozen leg',

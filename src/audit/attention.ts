@@ -33,6 +33,8 @@ const GRAVE = ['broken_finality', 'reopen_fails', 'contradiction', 'contradicted
 const GRAVE_CASES = [...GRAVE, 'rail_asks', 'trade_surplus'];
 /** And those that name what money left unexplained. */
 const UNSAFE_CASES = ['unknown_movement', 'signer_quarantined'];
+/** Told by findings of their own. */
+const OF_THEIR_OWN = [...UNSAFE_CASES, 'trade_surplus'];
 
 const RAILS = `select name, seals_stopped_reason as reason
 from payonce.rails
@@ -112,7 +114,7 @@ export async function loadAttention(query: Query): Promise<Attention> {
 export function attentionFindings(seen: Attention): Finding[] {
   const warn = (name: string, isWell: boolean, well: string, found: string, hint: string): Finding =>
     isWell ? { name, level: 'ok', found: well, hint: '' } : { name, level: 'warn', found, hint };
-  const grave = seen.grave.filter((one) => !UNSAFE_CASES.includes(one.kind));
+  const grave = seen.grave.filter((one) => !OF_THEIR_OWN.includes(one.kind));
   const unsafe = (name: string, found: readonly string[], well: string, hint: string): Finding => {
     if (found.length === 0) return { name, level: 'ok', found: well, hint: '' };
     const more = found.length > NAMED_MAX ? `; and ${found.length - NAMED_MAX} more` : '';

@@ -17,6 +17,7 @@ import { attentionFindings, loadAttention } from './attention.ts';
 import { probeSemantics } from './doctor-probes.ts';
 import type { Finding, Level } from './finding.ts';
 import { findUnexplained } from './in-flight.ts';
+import { findP2p } from './p2p-probes.ts';
 
 export interface DoctorReport {
   readonly level: Level;
@@ -63,7 +64,7 @@ export async function runDoctor(options: DoctorOptions): Promise<DoctorReport> {
     if (schema.level === 'ok') {
       findings.push(...(await probeSemantics(pool, options.ports)));
       findings.push(await marks(pool), ...attentionFindings(await loadAttention(pool)));
-      findings.push(...(await findUnexplained(pool, options.works)));
+      findings.push(...(await findUnexplained(pool, options.works)), ...(await findP2p(pool)));
     }
   } finally {
     await pool.end();

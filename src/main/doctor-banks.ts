@@ -3,6 +3,7 @@
 import { connect } from 'node:net';
 import type { Finding, Level } from '../audit/finding.ts';
 import { keyWindowMs } from '../engine/send.ts';
+import type { Rail } from '../engine/rail.ts';
 import { evidenceOf } from '../rails/bank/index.ts';
 import { isLoopback } from '../rails/base-url.ts';
 import type { WiredBank } from './wire-banks.ts';
@@ -13,7 +14,7 @@ const CONNECT_MS_MAX = 5_000;
 /** Nothing leaves here. */
 export function examineBank(bank: WiredBank, production: boolean): Finding {
   const { config, rail } = bank;
-  const faults = unsafe(bank, production);
+  const faults = unsafeIn(config, production);
   const window = keyWindowMs(rail) ?? Number.POSITIVE_INFINITY;
   const level: Level = faults.length > 0 ? 'refuse' : window > 0 ? 'ok' : 'warn';
   const pays = bank.assets.map((asset) => asset.code).join(', ');
@@ -23,7 +24,7 @@ export function examineBank(bank: WiredBank, production: boolean): Finding {
     found: [
       ...faults,
       `${rail.profile.name} at ${config.baseUrl} pays ${pays} from ${config.account} as ${config.credential.id}`,
-      ...promisesOf(bank),
+      ...promisesOf(rail, evidenceOf(rail.profile), 'transfer'),
     ].join('; '),
     hint:
       level === 'refuse'
@@ -34,7 +35,11 @@ export function examineBank(bank: WiredBank, production: boolean): Finding {
   };
 }
 
-function unsafe({ config }: WiredBank, production: boolean): string[] {
+/** What no provider of money may be configured with. */
+export function unsafeIn(
+  config: { readonly baseUrl: string; readonly credential: { readonly secret: () => string } },
+  production: boolean,
+): string[] {
   const url = new URL(config.baseUrl);
   return [
     ...(config.credential.secret() === '' ? ['its secret is empty'] : []),
@@ -44,9 +49,17 @@ function unsafe({ config }: WiredBank, production: boolean): string[] {
 }
 
 /** In plain words what the profile, as this contract narrows it, promises: on these money is freed or sent again. */
-function promisesOf({ rail }: WiredBank): string[] {
+export function promisesOf(
+  rail: Rail,
+  evidence: {
+    readonly refusedAtOnce: readonly unknown[];
+    readonly afterKeyCheck: readonly unknown[];
+    readonly storedUnderKey: readonly unknown[];
+    readonly failedStates: readonly string[];
+  },
+  noun: string,
+): string[] {
   const { keyed, keyRetentionMs, latenessMs } = rail.capabilities;
-  const evidence = evidenceOf(rail.profile);
   const window = keyWindowMs(rail);
   const refusals = [
     [rail.capabilities.refusedAtOnceCounts === true, evidence.refusedAtOnce.length, 'at once'],
@@ -67,8 +80,8 @@ function promisesOf({ rail }: WiredBank): string[] {
       ? 'no refusal frees money'
       : `money is freed by refusals ${counted.map(([, many, how]) => `${how} (${many} codes)`).join(', ')}`,
     evidence.failedStates.length === 0
-      ? 'no state of a transfer frees money'
-      : `and by a transfer that stands as ${evidence.failedStates.join(', ')} there`,
+      ? `no state of a ${noun} frees money`
+      : `and by a ${noun} that stands as ${evidence.failedStates.join(', ')} there`,
     rail.capabilities.lookUp ? 'an unknown can be looked up' : 'an unknown cannot be looked up',
   ];
 }
@@ -88,7 +101,11 @@ function span(ms: number): string {
 }
 
 /** Whether anything listens there: a connection and not a word, since a provider counts what it is asked. */
-export async function reachBank({ config }: WiredBank): Promise<{ ok: boolean; found: string; hint: string }> {
+export async function reachBank({
+  config,
+}: {
+  readonly config: { readonly baseUrl: string };
+}): Promise<{ ok: boolean; found: string; hint: string }> {
   const { protocol, hostname, port } = new URL(config.baseUrl);
   const where = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (protocol === 'https:' ? 443 : 80)) };
   const fault = await new Promise<string | null>((resolve) => {

@@ -15,6 +15,7 @@ import { openKeyFiles } from '../rails/keystore.ts';
 import type { Config } from './config.ts';
 import { examineBank, reachBank } from './doctor-banks.ts';
 import { askChains } from './doctor-chains.ts';
+import { askEscrow, examineEscrow } from './doctor-escrows.ts';
 import { developmentAddresses } from './keys.ts';
 import { type App, wire } from './wire.ts';
 
@@ -45,7 +46,7 @@ export async function examine(config: Config, url: string, log: Log): Promise<Do
       // Beside `payonce up` the chains are not in our configuration: what is in flight on them is its business.
       works: app === null || (app.engine.rails.size === 0 && !config.production) ? null : worksOf(app),
       rails: app === null ? [] : railsOf(app),
-      before: [...before, ...banksOf(app), ...(await withheldOf(app))],
+      before: [...before, ...providersOf(app), ...(await withheldOf(app))],
     });
   } finally {
     await app?.close();
@@ -62,7 +63,7 @@ export async function examineApp(app: App): Promise<DoctorReport> {
     developmentKeys: await developmentWallets(app.config, app.pool.url),
     works: worksOf(app),
     rails: railsOf(app),
-    before: [...banksOf(app), ...(await withheldOf(app))],
+    before: [...providersOf(app), ...(await withheldOf(app))],
   });
   const stopped = await stopOnRefusal(app.pool, report, app.log);
   for (const finding of report.findings) {
@@ -71,8 +72,12 @@ export async function examineApp(app: App): Promise<DoctorReport> {
   return report;
 }
 
-function banksOf(app: App | null): Finding[] {
-  return (app?.banks ?? []).map((bank) => examineBank(bank, app?.config.production === true));
+function providersOf(app: App | null): Finding[] {
+  const production = app?.config.production === true;
+  return [
+    ...(app?.banks ?? []).map((bank) => examineBank(bank, production)),
+    ...(app?.escrows ?? []).map((escrow) => examineEscrow(escrow, production)),
+  ];
 }
 
 /** What an earlier configuration has sealed and this one neither sends nor, at another address, finds. */
@@ -88,7 +93,12 @@ async function withheldOf(app: App | null): Promise<Finding[]> {
 }
 
 function railsOf(app: App): DoctorOptions['rails'] {
-  return [...askChains(app), ...app.banks.map((bank) => ({ name: bank.rail.name, ask: () => reachBank(bank) }))];
+  const by = { deployment: app.config.deployment, ports: app.ports, log: app.log };
+  return [
+    ...askChains(app),
+    ...app.banks.map((bank) => ({ name: bank.rail.name, ask: () => reachBank(bank) })),
+    ...app.escrows.map((escrow) => ({ name: escrow.rail.name, ask: () => askEscrow(escrow, by) })),
+  ];
 }
 
 function worksOf(app: App): { rails: readonly string[]; subjectTypes: readonly string[] } {

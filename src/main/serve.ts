@@ -7,6 +7,7 @@
  */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { makeChainWatch } from '../audit/reconcile/chain-watch.ts';
 import { startEmbeddedPostgres } from '../db/embedded.ts';
 import { makeWakes, type Wakes } from '../db/listen.ts';
@@ -20,9 +21,9 @@ import { PayonceError } from '../kernel/errors.ts';
 import type { Loop } from '../worker/loop.ts';
 import { type Role, ROLES, startRoles } from '../worker/roles.ts';
 import type { Config } from './config.ts';
-import { checkBanks } from './bank-health.ts';
 import { keepDatabaseUrl, makeDataFolder } from './data-folder.ts';
 import { examineApp } from './doctor.ts';
+import { checkProviders } from './provider-health.ts';
 import { checkDatabaseMarks, checkHealth, registerAssets, registerChain } from './register.ts';
 import { registerP2p } from './register-p2p.ts';
 import { registerWallets } from './register-wallets.ts';
@@ -32,8 +33,8 @@ import { reconciledChains } from './wire-reconcile.ts';
 /** A worker's pass takes at most a quarter of a lease of sends and one look; an orchestrator should grant this, plus some. */
 const DRAIN_MS_MAX = 20_000;
 const REGISTER_EVERY_MS = 5_000;
-/** A connection to each bank, no request. */
-const BANKS_EVERY_MS = 30_000;
+/** A connection to each bank and provider of trades, no request. */
+const PROVIDERS_EVERY_MS = 30_000;
 /** Whether an asset's cycle is due; the hour itself is the database's. */
 const COLLECT_DUE_EVERY_MS = 30_000;
 /** As often as the incident's poller came; a loop sleeps after its work, and who finds a claim walks away. */
@@ -94,7 +95,7 @@ export function startWorkers(app: App, roles: readonly Role[]): Workers {
             }
           },
         },
-        { name: 'banks reached', everyMs: BANKS_EVERY_MS, run: () => checkBanks(app) },
+        { name: 'providers reached', everyMs: PROVIDERS_EVERY_MS, run: () => checkProviders(app) },
         // What is waited for is nobody's request any more: the uploader's process died.
         { name: 'files left behind', everyMs: FILES_EVERY_MS, run: () => takeLeftBehindOnce(app.engine) },
         {
@@ -233,18 +234,27 @@ async function stopAsked(): Promise<void> {
  * Starts, waits for SIGTERM, SIGINT or the end of the terminal, then stops within the drain time, the last started first. A
  * start that throws is taken down the same way before its error is told.
  */
-export async function runUntilStopped(start: (standing: AsyncDisposableStack) => Promise<void>): Promise<void> {
+export async function runUntilStopped(
+  start: (standing: AsyncDisposableStack) => Promise<void>,
+  drainMsMax = DRAIN_MS_MAX,
+): Promise<void> {
   const standing = new AsyncDisposableStack();
   const asked = stopAsked();
   try {
     await start(standing);
   } catch (error) {
     // What fails while it is taken down is a consequence; the first fault is the one to tell.
-    await standing.disposeAsync().catch(() => undefined);
+    // What never ends is not waited for, and must not let the process end as if nothing had been wrong.
+    const over = new AbortController();
+    await Promise.race([
+      standing.disposeAsync().catch(() => undefined),
+      sleep(drainMsMax, undefined, { signal: over.signal }).catch(() => undefined),
+    ]);
+    over.abort();
     throw error;
   }
   await asked;
-  const timer = setTimeout(() => process.exit(1), DRAIN_MS_MAX);
+  const timer = setTimeout(() => process.exit(1), drainMsMax);
   timer.unref();
   await standing.disposeAsync();
   clearTimeout(timer);

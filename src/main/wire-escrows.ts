@@ -4,17 +4,23 @@ import type { Ports } from '../kernel/ports.ts';
 import { type EscrowRail, makeEscrowRail } from '../rails/escrow/index.ts';
 import { type EscrowConfig, toEscrowRailConfig } from './config-p2p.ts';
 
+export interface WiredEscrow {
+  readonly config: EscrowConfig;
+  readonly rail: EscrowRail;
+}
+
 export function makeEscrows(
   escrows: readonly EscrowConfig[],
   deployment: string,
   ports: Ports,
   log: Log,
-): EscrowRail[] {
-  return escrows.map((one) =>
-    makeEscrowRail(toEscrowRailConfig(one, deployment), {
+): WiredEscrow[] {
+  return escrows.map((config) => ({
+    config,
+    rail: makeEscrowRail(toEscrowRailConfig(config, deployment), {
       ports,
       log,
-      ...(one.answerWithinMs === undefined ? {} : { http: { timeoutMs: one.answerWithinMs } }),
+      ...(config.answerWithinMs === undefined ? {} : { http: { timeoutMs: config.answerWithinMs } }),
     }),
-  );
+  }));
 }

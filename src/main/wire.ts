@@ -49,7 +49,7 @@ import type { Config } from './config.ts';
 import { makeDepositVerbs } from './deposit-verbs.ts';
 import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
-import { makeEscrows } from './wire-escrows.ts';
+import { makeEscrows, type WiredEscrow } from './wire-escrows.ts';
 import { type Chain, makeChains } from './wire-chains.ts';
 import { balanceReader, makeMarkets, supplyPolicy, type WiredMarket } from './wire-supplies.ts';
 
@@ -65,6 +65,8 @@ export interface App {
   readonly engine: EngineDeps;
   readonly chains: readonly WiredChain[];
   readonly banks: readonly WiredBank[];
+  /** Providers of trades. */
+  readonly escrows: readonly WiredEscrow[];
   /** Where energy is rented. */
   readonly markets: readonly WiredMarket[];
   readonly supplies: Supplies;
@@ -113,7 +115,12 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
   const bankRails = banks.map((bank) => bank.rail);
   const markets = makeMarkets(config, ports, log);
   const escrows = makeEscrows(config.escrows, config.deployment, ports, log);
-  const rails = [...configured.map(({ rail }) => rail), ...bankRails, ...markets.map(({ rail }) => rail), ...escrows];
+  const rails = [
+    ...configured.map(({ rail }) => rail),
+    ...bankRails,
+    ...markets.map(({ rail }) => rail),
+    ...escrows.map(({ rail }) => rail),
+  ];
   const supplies = makeSupplies({ pool, makeId, log, readBalance: balanceReader(configured) }, policy);
   const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
   const wordOf: PayoutDeps['wordOf'] = (chain, address) => {
@@ -230,6 +237,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     engine,
     chains,
     banks,
+    escrows,
     markets,
     supplies,
     supplyPolicy: policy,

@@ -57,6 +57,9 @@ test('a durable PostgreSQL is found right in every point, and nothing of the exa
       ['long stays', 'ok'],
       ['wallets', 'ok'],
       ['in flight', 'ok'],
+      ['matchers', 'ok'],
+      ['trade surplus', 'ok'],
+      ['payments', 'ok'],
     ],
   );
   const text = await payonce(['doctor'], settings);

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
 import { durableDataFolder } from '../support/postgres.ts';
+import { runUntilStopped } from '../../src/main/serve.ts';
 import { payonce, startPayonce } from './cli-scene.ts';
 
 const place = mkdtempSync(join(tmpdir(), 'payonce-start-'));
@@ -68,4 +69,12 @@ test('commands work beside a serve that keeps its data in a folder', async () =>
   const later = await payonce(['case', 'list'], { PAYONCE_DATA: data.folder });
   assert.equal(later.code, 0, later.stderr);
   data.remove();
+});
+
+test('a start that fails tells its fault also where what it had started never ends', async () => {
+  const started = runUntilStopped((standing) => {
+    standing.adopt('a worker', () => new Promise<void>(() => {}));
+    return Promise.reject(new Error('the first fault'));
+  }, 50);
+  await assert.rejects(started, /the first fault/);
 });

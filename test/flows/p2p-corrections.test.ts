@@ -31,7 +31,7 @@ async function decide({ world }: P2pScene, kind: string, leg: string, verb: Verb
   const about = { kind, subjectKey: `leg:${leg}` };
   const objection = await act.objection(about, detail);
   if (objection !== null) return `objection: ${objection}`;
-  const refused = Symbol('refused');
+  const refused = new Error('undone');
   let said = '';
   try {
     await world.pool.tx('approve', async (tx) => {

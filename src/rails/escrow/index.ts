@@ -9,7 +9,7 @@
  * Never: retries, follows a redirect, reads a 5xx, a 404, an empty list or a silence as "no", takes a mark of payment for money.
  * It holds no database handle. Beside it: a provider's webhook wakes a look and proves nothing.
  * Files: config, profile (the type), profiles/, plan, seal, kind, echo and read (what a trade shows), evidence (what a profile
- * claims), limits. The wire, the order of reading and what is stored are those of every rail with keys: `rails/keyed-*.ts`.
+ * claims), greet (does it answer us), limits. The wire, the order of reading and what is stored are those of every rail with keys: `rails/keyed-*.ts`.
  */
 import type { Rail } from '../../engine/rail.ts';
 import { type KeyedRailDeps, makeKeyedRail, refuseFaults } from '../keyed-rail.ts';
@@ -24,6 +24,7 @@ import { sealTrade } from './seal.ts';
 export { type EscrowRailConfig, readTradeFaults } from './config.ts';
 export { type TradeEvidence, tradeEvidenceOf, tradeWidenings } from './evidence.ts';
 export type { TradeProfile } from './profile.ts';
+export { greetProvider } from './greet.ts';
 export { TRADE_PROFILES } from './profiles/index.ts';
 
 export interface EscrowRail extends Rail {
