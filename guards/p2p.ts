@@ -98,6 +98,15 @@ export const P2P: Guard[] = [
     expect: /settled/,
   },
   {
+    name: 'a payment is read in the unit of its leg’s market',
+    file: 'src/flows/p2p/notices.ts',
+    find: '   where g.id = $2\n     and o.fiat = $1),',
+    replace: "   where g.id = $2\n     and o.fiat = $1 || '?'),",
+    test: 'test/flows/p2p-notices.test.ts',
+    title: /an amount is read as the leg’s own market writes it/,
+    expect: /'COMPLETED'/,
+  },
+  {
     name: 'no more is taken back than a leg moved',
     file: 'src/flows/p2p/corrections.ts',
     find: 'if (after >= -leg.amount && after <= leg.amount) return null;',

@@ -17,7 +17,7 @@ const line = (what: string, charactersMax: number, example: string) =>
 
 export const Fiat = Type.String({
   pattern: '^[A-Z]{3}$',
-  description: 'the currency that is paid, ISO 4217',
+  description: 'the currency that is paid, three capital letters of ISO 4217',
   examples: ['KRW'],
 });
 export const Price = Type.String({
@@ -37,7 +37,7 @@ const newOrder = {
     Type.Integer({
       minimum: 60,
       maximum: 7 * 86_400,
-      description: 'how long it may be matched; never longer than the market allows',
+      description: 'how long it may be matched, a whole number from 60 to 604800; never longer than the market allows',
     }),
   ),
 };

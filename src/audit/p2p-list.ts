@@ -2,7 +2,7 @@
 import { type Query, toUnits } from '../db/pool.ts';
 import { DEPOSIT_EDGES, WITHDRAW_EDGES } from '../flows/p2p/edges.ts';
 import { PRICE_DECIMALS } from '../flows/p2p/index.ts';
-import { readDepositOrder, readWithdrawOrder } from '../flows/p2p/reads.ts';
+import { readDepositOrder, readWithdrawWhole } from '../flows/p2p/reads.ts';
 import { type Data, toLegView, toOperatorView } from '../flows/p2p/view.ts';
 import { PayonceError } from '../kernel/errors.ts';
 import { formatUnits } from '../kernel/money.ts';
@@ -198,7 +198,7 @@ export async function readOrder(query: Query, id: string): Promise<ShownOrder> {
       ? null
       : found.side === 'deposit'
         ? await readDepositOrder(query, found.partner_id, id)
-        : await readWithdrawOrder(query, found.partner_id, id);
+        : await readWithdrawWhole(query, found.partner_id, id);
   if (found === undefined || read === null)
     throw new PayonceError('PO_NOT_FOUND', {
       detail: `<order>: got "${id}", expected the id of an order (payonce p2p orders)`,
@@ -245,9 +245,10 @@ export interface ListedPayment {
 
 const PAYMENTS = `select p.id, p.source, p.external_id, p.leg_id as leg, g.deposit_order_id as "order", p.reference, p.fiat, p.fiat_amount, p.fate,
        p.received_at, k.id as open_case,
-       coalesce((select m.fiat_decimals from payonce.p2p_markets m where m.fiat = p.fiat limit 1), 0) as decimals
+       coalesce(o.fiat_decimals, (select max(m.fiat_decimals) from payonce.p2p_markets m where m.fiat = p.fiat), 0) as decimals
 from payonce.p2p_payments p
 left join payonce.p2p_legs g on g.id = p.leg_id
+left join payonce.p2p_deposit_orders o on o.id = g.deposit_order_id and o.fiat = p.fiat
 left join payonce.cases k
   on k.kind = 'payment_unclear' and k.closed_at is null and k.subject_key = 'payment:' || p.source || ':' || p.external_id
 where (not $1 or k.id is not null)

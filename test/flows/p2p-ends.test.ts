@@ -216,7 +216,13 @@ test('what cannot be: below the minimum, above the limit, an unknown market, too
     outcome.outcome === 'refused' ? outcome.problem.code : outcome.outcome;
   assert.equal(codeOf(await scene.tryBuy({ amount: ONE - 1n })), 'PO_AMOUNT_OUT_OF_LIMITS');
   assert.equal(codeOf(await scene.trySell({ amount: 100_001n * ONE })), 'PO_AMOUNT_OUT_OF_LIMITS');
-  assert.equal(codeOf(await scene.tryBuy({ fiat: 'JPY' })), 'PO_MARKET_UNKNOWN');
+  const elsewhere = await scene.tryBuy({ fiat: 'JPY' });
+  assert.equal(codeOf(elsewhere), 'PO_MARKET_UNKNOWN');
+  assert.match(JSON.stringify(elsewhere), /"expected":"one of: USDT for KRW"/);
+  await scene.world.pool.query("insert into payonce.partners (id, name) values ('par_alone', 'Alone')");
+  const alone = await scene.tryBuy({ partnerId: 'par_alone' });
+  assert.equal(codeOf(alone), 'PO_MARKET_UNKNOWN');
+  assert.match(JSON.stringify(alone), /You belong to no group.*let you join one/);
   const poor = { partnerId: BUYER, idempotencyKey: 'poor', fingerprint: 'poor' };
   assert.equal(codeOf(await scene.trySell(poor)), 'PO_INSUFFICIENT_FUNDS');
   const again = await scene.trySell(poor);

@@ -5,11 +5,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { makeMetrics } from '../../src/api/metrics.ts';
+import { readOrder } from '../../src/audit/p2p-list.ts';
 import { cancelLeg } from '../../src/flows/p2p/index.ts';
+import { listWithdrawOrders } from '../../src/flows/p2p/reads.ts';
 import { type EscrowRail, makeEscrowRail, TRADE_PROFILES } from '../../src/rails/escrow/index.ts';
 import { type Provider, startProvider, type Trade } from '../rails/escrow-provider.ts';
 import { assertBooksClean } from '../support/books.ts';
-import { BUYER, makeP2pScene, ONE, type P2pScene } from '../support/p2p-scene.ts';
+import { BUYER, makeP2pScene, ONE, type P2pScene, SELLER } from '../support/p2p-scene.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -105,6 +107,29 @@ test('an order whose trade is unknown stays in matching, however long the provid
   await scene.settleDown();
   assert.equal(await status(order), 'MATCHED');
   assert.equal(trade()['state'], 'created');
+  await end(scene);
+});
+
+test('while a trade is being opened no partner is told of the order’s other legs, and people are (req M18)', async () => {
+  const { scene, provider, status } = await together();
+  const { pool } = scene.world;
+  const sold = await scene.sell({ amount: 40n * ONE });
+  const order = await scene.buy();
+  provider.next = 'lost';
+  provider.broken = { status: 500, body: 'down' };
+  provider.lags = true;
+  await scene.settleDown();
+  const { legs } = await scene.withdraw(sold);
+  assert.deepEqual([await status(order), legs.length], ['MATCHING', 0]);
+  const filter = { before: null, statuses: null, externalId: null, limit: 5 };
+  assert.deepEqual(
+    (await listWithdrawOrders(pool, SELLER, filter)).map((one) => one.legs.length),
+    [0],
+  );
+  assert.equal((await readOrder(pool, sold)).legs.length, 1, 'an operator sees what is reserved');
+  provider.broken = null;
+  await scene.settleDown();
+  assert.deepEqual([await status(order), (await scene.withdraw(sold)).legs.length], ['MATCHED', 1]);
   await end(scene);
 });
 

@@ -1,6 +1,7 @@
 /* What banks and providers send in about legs: payments count once, hints only make us look, what cannot be read is kept for people. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { listPayments } from '../../src/audit/p2p-list.ts';
 import { makePaymentHandler, makeTradeHints, PAYMENT_SOURCE, TRADE_SOURCE } from '../../src/flows/p2p/index.ts';
 import { assertBooksClean } from '../support/books.ts';
 import { BUYER, makeP2pScene, ONE } from '../support/p2p-scene.ts';
@@ -34,6 +35,43 @@ test('a bank’s notice settles the leg whose id stands in the payer’s text, o
   assert.equal((await scene.deposit(bought)).order.status, 'COMPLETED');
   assert.equal(await scene.available(BUYER), 100n * ONE);
   await assertBooksClean(scene.world.pool);
+  await scene.world.end();
+});
+
+test('an amount is read as the leg’s own market writes it, whatever another group calls the smallest unit (req M13)', async () => {
+  const scene = await makeP2pScene({ routes: [] });
+  const { pool, assetId, engine } = scene.world;
+  for (const group of ['africa', 'zone']) {
+    await pool.query('insert into payonce.p2p_groups (name) values ($1)', [group]);
+    await pool.query(
+      `insert into payonce.p2p_markets (group_name, asset_id, fiat, fiat_decimals, order_min, order_max, leg_min, fee_bp, pay_within_ms, order_for_ms)
+       values ($1, $2, 'KRW', 2, 1, 1, 1, 0, 1, 1)`,
+      [group, assetId],
+    );
+  }
+  // Their rows come first, in the heap and by name.
+  await pool.query("update payonce.p2p_markets set fee_bp = 1 where group_name = 'asia'");
+  await scene.sell();
+  const bought = await scene.buy();
+  await scene.settleDown();
+  const leg = (await scene.deposit(bought)).legs[0]?.id ?? '';
+  const handle = makePaymentHandler(engine);
+  const pay = (id: string, amount: string) =>
+    pool.tx('work', (tx) => {
+      const data = { payment_id: id, reference: leg, fiat: 'KRW', fiat_amount: amount };
+      return handle(event(`${PAYMENT_SOURCE}kb`, { type: 'payment.received', data }), tx);
+    });
+  assert.equal(await pay('p-1', '1300'), 'done', 'a hundredth of it');
+  assert.equal((await scene.deposit(bought)).order.status, 'MATCHED');
+  assert.equal(await pay('p-2', '1.50'), 'unmatched', 'won have no places');
+  assert.equal(await pay('p-3', '128700'), 'done', 'the rest');
+  assert.equal((await scene.deposit(bought)).order.status, 'COMPLETED');
+  const listed = await listPayments(pool, { unclear: false, limit: null });
+  assert.deepEqual(
+    listed.map((one) => one.fiat_amount),
+    ['128700', '1300'],
+  );
+  await assertBooksClean(pool);
   await scene.world.end();
 });
 

@@ -14,6 +14,7 @@ import { accountName } from '../../ledger/accounts.ts';
 import { post } from '../../ledger/post.ts';
 import { emit } from '../../outbox/emit.ts';
 import { DEPOSIT, type DepositOrder, WITHDRAW, type WithdrawOrder } from './order.ts';
+import { loadTraded, toldMarkets } from './traded.ts';
 import { depositEvent, withdrawEvent } from './view.ts';
 
 interface NewOrder {
@@ -153,6 +154,10 @@ async function takeIn<One extends NewOrder>(
   const known = await lockOrders(tx, requests);
   const taken = await loadExternals(tx, side.externals, requests);
   const markets = await loadMarkets(tx, requests);
+  const traded = await loadTraded(
+    tx,
+    requests.filter((one) => !markets.has(marketKey(one))),
+  );
   const drafts: Draft<One>[] = [];
   const refuse = (place: number, request: One, code: ErrorCode, facts: ErrorFacts): void => {
     const problem = toProblem(code, facts);
@@ -177,7 +182,7 @@ async function takeIn<One extends NewOrder>(
       return refuse(place, request, 'PO_MARKET_UNKNOWN', {
         pointer: '/fiat',
         got: `${request.assetId} for ${request.fiat}`,
-        expected: 'a market of the group that you belong to',
+        ...toldMarkets(traded.get(request.partnerId)),
       });
     if (request.amount < market.min || request.amount > market.max)
       return refuse(place, request, 'PO_AMOUNT_OUT_OF_LIMITS', {

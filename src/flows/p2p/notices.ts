@@ -19,10 +19,14 @@ export const TRADE_SOURCE = 'escrow-';
 
 const LEG_ID = /leg_[0-9a-z]{26}/;
 
-const DECIMALS = `select fiat_decimals
-from payonce.p2p_markets
-where fiat = $1
-limit 1`;
+// The leg's own: groups may write one currency in different units, and an amount read by another's would be a hundred times too much.
+const DECIMALS = `select coalesce(
+  (select o.fiat_decimals
+   from payonce.p2p_legs g
+   join payonce.p2p_deposit_orders o on o.id = g.deposit_order_id
+   where g.id = $2
+     and o.fiat = $1),
+  (select max(m.fiat_decimals) from payonce.p2p_markets m where m.fiat = $1)) as fiat_decimals`;
 
 export function makePaymentHandler(deps: DeskDeps): Handler {
   return async (event, tx) => {
@@ -52,14 +56,15 @@ async function readNotice(query: Query, event: InboxEvent): Promise<PaymentNotic
   };
   const [externalId, reference, fiat] = [text('payment_id'), text('reference'), text('fiat')];
   if (externalId === null || reference === null || fiat === null) return null;
-  const [market] = (await query.query<{ fiat_decimals: number }>(DECIMALS, [fiat])).rows;
-  if (market === undefined) return null;
+  const named = LEG_ID.exec(reference)?.[0] ?? reference;
+  const [market] = (await query.query<{ fiat_decimals: number | null }>(DECIMALS, [fiat, named])).rows;
+  if (market === undefined || market.fiat_decimals === null) return null;
   const amount = parseAmount(text('fiat_amount'), market.fiat_decimals);
   if (!amount.ok || amount.units === 0n) return null;
   return {
     source: event.source,
     externalId,
-    reference: LEG_ID.exec(reference)?.[0] ?? reference,
+    reference: named,
     fiat,
     fiatAmount: amount.units,
   };

@@ -75,9 +75,22 @@ join payonce.assets a on a.id = o.asset_id
 ${LEGS_OF_BUYER}
 order by o.created_at desc, o.id desc, g.ordinal`;
 
+// As its partner is told: a leg whose order is not matched may still be taken back, and was announced to nobody.
 const LEGS_OF_SELLER = `left join payonce.p2p_legs g on g.withdraw_order_id = o.id`;
+const ANNOUNCED = `and (g.state = 'SETTLED' or exists (
+    select 1 from payonce.p2p_deposit_orders d where d.id = g.deposit_order_id and d.matched_at is not null))`;
 
 const READ_WITHDRAW = `select ${WITHDRAW_COLUMNS}, ${PLACE_TEXT}, ${LEG_COLUMNS}
+from payonce.p2p_withdraw_orders o
+${WITHDRAW_JOINS}
+${LEGS_OF_SELLER}
+  ${ANNOUNCED}
+where o.partner_id = $1
+  and o.id = $2
+order by g.created_at, g.id`;
+
+// For people: every leg that is written.
+const READ_WITHDRAW_WHOLE = `select ${WITHDRAW_COLUMNS}, ${PLACE_TEXT}, ${LEG_COLUMNS}
 from payonce.p2p_withdraw_orders o
 ${WITHDRAW_JOINS}
 ${LEGS_OF_SELLER}
@@ -97,6 +110,7 @@ from (
   limit $6) o
 ${WITHDRAW_JOINS}
 ${LEGS_OF_SELLER}
+  ${ANNOUNCED}
 order by o.created_at desc, o.id desc, g.created_at, g.id`;
 
 function legsIn(rows: readonly Row[]): Leg[] {
@@ -176,6 +190,10 @@ export async function readDepositOrder(query: Query, partnerId: string, id: stri
 }
 export async function readWithdrawOrder(query: Query, partnerId: string, id: string): Promise<ReadWithdraw | null> {
   return toReadWithdraw((await query.query(READ_WITHDRAW, [partnerId, id])).rows);
+}
+/** With legs that were announced to nobody yet. */
+export async function readWithdrawWhole(query: Query, partnerId: string, id: string): Promise<ReadWithdraw | null> {
+  return toReadWithdraw((await query.query(READ_WITHDRAW_WHOLE, [partnerId, id])).rows);
 }
 
 export interface OrderFilter {
