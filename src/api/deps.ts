@@ -2,6 +2,7 @@
 import type { Pool } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import type { Payee } from '../flows/p2p/view.ts';
+import type { WordOf } from '../flows/payouts/index.ts';
 import type { PayeeCheck } from '../flows/transfers/index.ts';
 import type { Receiver } from '../inbox/receive.ts';
 import type { MakeId } from '../kernel/ids.ts';
@@ -27,6 +28,8 @@ export interface ApiDeps {
   readDestination(chain: string, text: string): ReadDestination;
   /** The rules for a payee of the bank that pays this asset; `null`: it is not paid through a bank. */
   readPayee(assetId: string): PayeeCheck | null;
+  /** An address of a chain as a word of its contracts: 64 hex digits. */
+  readonly wordOf: WordOf;
   /** How many transfers of this asset go in one batch; 1: one by one. */
   batchLinesMax(assetId: string): number;
   /** Where a buyer pays a provider's trade, as a stored answer shows it. */

@@ -32,6 +32,7 @@ import { healthRoutes } from './routes/health.ts';
 import { inboundRoutes } from './routes/inbound.ts';
 import { ledgerRoutes } from './routes/ledger.ts';
 import { operatorRoutes } from './routes/ops.ts';
+import { payoutRoutes } from './routes/payouts.ts';
 import { p2pRoutes } from './routes/p2p.ts';
 import type { Routes } from './routes/routes.ts';
 import { transferBatchRoutes } from './routes/transfer-batches.ts';
@@ -132,6 +133,7 @@ async function partnerRoutes(app: Routes, deps: ApiDeps): Promise<void> {
   transferRoutes(app, deps, findAsset);
   await app.register(async (files: Routes) => transferBatchRoutes(files, deps, findAsset));
   p2pRoutes(app, deps, findAsset);
+  payoutRoutes(app, deps, findAsset);
   addressRoutes(app, deps);
   depositRoutes(app, deps);
   ledgerRoutes(app, deps, findAsset);

@@ -3,6 +3,7 @@ import type { DoctorReport } from '../audit/doctor.ts';
 import type { ReconciledChain } from '../audit/reconcile/chain-read.ts';
 import type { Pool, Tx } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
+import type { PayoutDeps } from '../flows/payouts/index.ts';
 import type { ScanResult } from '../flows/deposits/index.ts';
 import type { MakeId } from '../kernel/ids.ts';
 import type { Chance } from '../kernel/ports.ts';
@@ -21,6 +22,7 @@ export interface Database {
 /** For commands that end effects or ask rails. */
 export interface Wired extends Database {
   readonly engine: EngineDeps;
+  readonly payouts: PayoutDeps;
   /** The chains that are configured here, to be read. */
   readonly chains: readonly ReconciledChain[];
   /** Reads blocks that the scan has booked again, by its own path; nothing is booked twice. */

@@ -25,6 +25,7 @@ import { addFundingCommands } from './funding-commands.ts';
 import { addInboxCommands } from './inbox-commands.ts';
 import { addP2pCommands } from './p2p-commands.ts';
 import { addP2pImportCommand } from './p2p-import-command.ts';
+import { addPayoutCommands } from './payout-commands.ts';
 import { addPeopleCommands } from './people-commands.ts';
 import { addProbeCommand } from './probe-command.ts';
 import { addRealizeCommands } from './realize-commands.ts';
@@ -71,6 +72,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   addProbeCommand(program, bind, deps);
   addP2pCommands(program, bind, deps);
   addP2pImportCommand(program, bind, deps);
+  addPayoutCommands(program, bind, deps);
   program.addHelpText(
     'after',
     `

@@ -166,7 +166,7 @@ function nightsOf({ pool, makeId, realizationsZone }: Database): NightDeps {
   return { pool, makeId, log: silentLog, timeZone: realizationsZone };
 }
 
-function readDate(text: string): string {
+export function readDate(text: string): string {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   if (Number.isNaN(at) || new Date(at).toISOString().slice(0, 10) !== text)
     throw new InvalidArgumentError('Give a date such as 2026-03-10.');

@@ -23,6 +23,7 @@ export async function startApi(app: App, extend?: (server: FastifyInstance) => v
     readDestination: (chain, text) => app.readDestination(chain, text),
     readPayee: (assetId) => app.readPayee(assetId),
     readTradePayment,
+    wordOf: app.payouts.wordOf,
     batchLinesMax: (assetId) => app.batchLinesMax(assetId),
     depositChains: app.chains.map((chain) => chain.chain),
     newDepositAddress: (chain) => app.newDepositAddress(chain),

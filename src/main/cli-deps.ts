@@ -108,6 +108,7 @@ async function withEngine<T>(work: (wired: Wired) => Promise<T>): Promise<T> {
       return await work({
         ...databaseOf(config, app.pool, app.ports),
         engine: app.engine,
+        payouts: app.payouts,
         chains: reconciledChains(app),
         rescan: async (chain, from, to) => {
           const found = app.chains.find((one) => one.chain === chain);

@@ -27,6 +27,8 @@ interface Things {
   legToMark: string;
   legToDispute: string;
   legToCancel: string;
+  payout: string;
+  programme: string;
 }
 
 interface Recipe {
@@ -92,6 +94,29 @@ const RECIPES: Record<string, Recipe> = {
     status: 201,
     kind: 'create',
   },
+  putProgramme: {
+    path: () => '/v1/programmes/matrix',
+    ask: { body: { asset: 'USDT', rate: '1', threshold: '10' } },
+    status: 201,
+    kind: 'create',
+  },
+  putCreator: {
+    path: () => '/v1/creators/matrix',
+    ask: { body: { asset: 'USDT', address: SOMEBODY } },
+    status: 200,
+    kind: 'create',
+  },
+  createAccruals: {
+    path: () => '/v1/accruals',
+    ask: { body: { items: [{ source_id: 'matrix', programme: 'matrix', creator: 'c', volume: '1' }] } },
+    status: 200,
+    kind: 'create',
+  },
+  readPayout: one((own) => `/v1/payouts/${own.payout}`),
+  cancelPayout: one((own) => `/v1/payouts/${own.payout}/cancel`),
+  listPayouts: list('/v1/payouts'),
+  listProgrammes: list('/v1/programmes'),
+  readPayoutStatement: list('/v1/payout-statement'),
   createAddress: { path: () => '/v1/addresses', ask: { body: { chain: 'noop' } }, status: 201, kind: 'create' },
   createEndpoint: {
     path: () => '/v1/endpoints',
@@ -186,6 +211,7 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
     await emit(tx, makeId, [{ subjectType: 'deposit', subjectId: deposit, type: 'deposit.detected', data: {} }]);
   });
   const traded = await makeLegs(partnerId, key, n);
+  const earned = await makePayout(partnerId, key, n);
   const events = await api.ask('GET', '/v1/events', { key });
   const caseId = await openCase(pool, makeId, {
     kind: 'unknown_movement',
@@ -206,7 +232,19 @@ async function makeThings(partnerId: string, key: string, n: number): Promise<Th
     endpoint: endpoint.body.id,
     case: caseId,
     ...traded,
+    ...earned,
   };
+}
+
+async function makePayout(partnerId: string, key: string, n: number): Promise<Pick<Things, 'payout' | 'programme'>> {
+  const creator = `creator-of-${partnerId}`;
+  const terms = { asset: 'USDT', rate: '0.01', threshold: '1' };
+  const { body: programme } = await api.ask('PUT', `/v1/programmes/things-${n}`, { key, body: terms });
+  await api.ask('PUT', `/v1/creators/${creator}`, { key, body: { asset: 'USDT', address: SOMEBODY } });
+  const items = [{ source_id: 'one', programme: `things-${n}`, creator, volume: '1' }];
+  await api.ask('POST', '/v1/accruals', { key, body: { items } });
+  const { body } = await api.ask('GET', '/v1/payouts', { key });
+  return { programme: programme.id, payout: body.items[0].id };
 }
 
 /** Orders of two users of one partner, matched with each other, and one more of each side that is not. */
@@ -310,6 +348,9 @@ test("a list shows the caller's own and nothing of another's", async () => {
     listDeposits: own.deposit,
     listEvents: own.event,
     listCases: own.case,
+    listPayouts: own.payout,
+    listProgrammes: own.programme,
+    readPayoutStatement: `creator-of-${api.world.partnerId}`,
     listEndpoints: own.endpoint,
     listBalances: '"balance":"995"',
     listEntries: '"balance_after":"1000"',

@@ -75,6 +75,7 @@ export async function makeOpsApi(world: World, overrides: Partial<ApiDeps> = {})
     readPayee: () => null,
     batchLinesMax: () => 1,
     readTradePayment: () => null,
+    wordOf: () => '0'.repeat(64),
     depositChains: [],
     newDepositAddress: () => Promise.reject(new Error('no chain here')),
     inbox: { receive: () => Promise.reject(new Error('no source here')) },

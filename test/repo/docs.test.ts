@@ -14,8 +14,11 @@ import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root } from '../../scripts/copy-tree.ts';
+import { Value } from 'typebox/value';
+import { NewAccruals, PutProgramme } from '../../src/api/payout-schemas.ts';
 import { EVENT_TYPES } from '../../src/api/event-types.ts';
 import { DEPOSIT_EDGES, WITHDRAW_EDGES } from '../../src/flows/p2p/edges.ts';
+import { ACCRUALS_MAX, CUT_HOUR, FAILURES_MAX } from '../../src/flows/payouts/limits.ts';
 import { DELIVERY_BACKOFF_MS, DELIVERY_TIMEOUT_MS } from '../../src/kernel/limits.ts';
 import { readConfig } from '../../src/main/config.ts';
 import { signatureOf } from '../../src/outbox/signature.ts';
@@ -175,9 +178,19 @@ function valueAt(from: unknown, path: string): unknown {
   }, from);
 }
 
-test('the commands of docs/production.md and docs/p2p.md exist', async () => {
-  const commands = ['production.md', 'p2p.md'].flatMap((name) => [
-    ...page(name).matchAll(/^payonce ((?:p2p )?[a-z ]+?)(?= --| alice| bob| off| par_| pdo_| +#|$)/gm),
+test('the terms and events of docs/payouts.md are what the API takes', () => {
+  const text = page('payouts.md');
+  const terms: unknown = JSON.parse(block(text, 'json'));
+  const accruals: unknown = JSON.parse(block(text, 'json', 1));
+  assert.deepEqual([...Value.Errors(PutProgramme, terms)], []);
+  assert.deepEqual([...Value.Errors(NewAccruals, accruals)], []);
+  assert.ok(text.includes(`up to ${ACCRUALS_MAX.toLocaleString('en')} events`) && text.includes(`at 0${CUT_HOUR}:00`));
+  assert.equal(FAILURES_MAX, 3);
+});
+
+test('the commands of docs/production.md, docs/p2p.md and docs/payouts.md exist', async () => {
+  const commands = ['production.md', 'p2p.md', 'payouts.md'].flatMap((name) => [
+    ...page(name).matchAll(/^payonce ((?:p2p )?[a-z ]+?)(?= --| alice| bob| off| par_| pdo_| prg_| +#|$)/gm),
   ]);
   assert.ok(commands.length >= 19);
   for (const [, words = ''] of commands) {

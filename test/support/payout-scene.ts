@@ -64,7 +64,7 @@ export async function makePayoutWorld(options: PayoutSceneOptions = {}): Promise
     ...world,
     wordOf: (_chain, address) => Buffer.from(address).toString('hex').padStart(64, '0').slice(-64),
   };
-  const asset = { id: world.assetId, decimals: 6, chain: 'noop', contract: 'token' };
+  const asset = { id: world.assetId, decimals: 6 };
   return {
     ...world,
     deps,

@@ -42,7 +42,8 @@ export {
   type StatementLine,
   toStatementCsv,
 } from './reads.ts';
-export { toPayoutDetail } from './view.ts';
+export { toProgrammeView } from './programme.ts';
+export { toPayoutDetail, toPayoutView } from './view.ts';
 export { payWaitingOnce } from './waiting.ts';
 
 const SUBJECT = 'payout';

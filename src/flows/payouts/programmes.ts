@@ -31,9 +31,11 @@ export interface TermsRequest {
 export interface PaidAsset {
   readonly id: string;
   readonly decimals: number;
-  readonly chain: string;
-  readonly contract: string | null;
 }
+
+const IS_COIN = `select a.contract is null as is_coin
+from payonce.assets a
+where a.id = $1`;
 
 const MAKE = `insert into payonce.programmes
   (id, partner_id, name, asset_id, volume_decimals, reward_multiple, reward_divisor, tier_from, tier_step, cap, threshold, cut_min, time_zone, pays_by, call, quote,
@@ -70,7 +72,8 @@ export async function putProgramme(
   asset: PaidAsset,
   request: TermsRequest,
 ): Promise<{ readonly outcome: 'made' | 'changed' | 'same'; readonly programme: Programme }> {
-  const terms = readTerms(asset, request);
+  const [row] = (await deps.pool.query<{ is_coin: boolean }>(IS_COIN, [asset.id])).rows;
+  const terms = readTerms(asset, request, row?.is_coin === true);
   return deps.pool.tx('programme', async (tx) => {
     const before = (await lockNamed(tx, partnerId, name)) ?? (await make(tx, deps, partnerId, name, asset, terms));
     if ('made' in before) return { outcome: 'made', programme: before.made };
@@ -153,7 +156,7 @@ function sameTerms(known: Programme, terms: Terms): boolean {
   return text(known) === text(terms);
 }
 
-function readTerms(asset: PaidAsset, request: TermsRequest): Terms {
+function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Terms {
   const faults: FieldFault[] = [];
   const volumeDecimals = request.volume_decimals ?? asset.decimals;
   const units = (pointer: string, text: string, decimals: number, least: bigint): bigint => {
@@ -200,10 +203,8 @@ function readTerms(asset: PaidAsset, request: TermsRequest): Terms {
       got: call === null ? 'nothing' : 'a call',
       expected: paysBy === 'transfer' ? 'nothing: "pays_by" is transfer' : `the contract, since "pays_by" is ${paysBy}`,
     });
-  faults.push(...callFaults(asset, paysBy, call, quote));
-  const [first] = faults;
-  if (first !== undefined) throw new PayonceError('PO_REQUEST_INVALID', { ...first, faults });
-  return {
+  faults.push(...callFaults(isCoin, paysBy, call, quote));
+  const terms: Terms = {
     volumeDecimals,
     tierFrom: steps.map((one) => one.from),
     tierStep: steps.map((one) => one.rate - (steps[one.index - 1]?.rate ?? 0n)),
@@ -217,10 +218,13 @@ function readTerms(asset: PaidAsset, request: TermsRequest): Terms {
     slippageBasisPoints: request.slippage_basis_points ?? 0,
     paused: request.paused ?? false,
   };
+  const [first] = faults;
+  if (first !== undefined) throw new PayonceError('PO_REQUEST_INVALID', { ...first, faults });
+  return terms;
 }
 
 function callFaults(
-  asset: PaidAsset,
+  isCoin: boolean,
   paysBy: PaysBy,
   call: CallTemplate | null,
   quote: string | undefined,
@@ -230,7 +234,7 @@ function callFaults(
   const fault = templateFault(call);
   if (fault !== null)
     faults.push({ pointer: `/${fault.field.replaceAll(/[.[\]]+/g, '/')}`, got: fault.got, expected: fault.expected });
-  if (call.value === 'amount' && asset.contract !== null)
+  if (call.value === 'amount' && !isCoin)
     faults.push({
       pointer: '/call/value',
       got: 'amount',
