@@ -3,6 +3,7 @@ import type { PlacedGuard } from './guard.ts';
 
 const LINES = 'test/rails/multi-send.test.ts';
 const CHAIN = 'test/rails/evm-multi-send.test.ts';
+const BATCHES = 'test/flows/payout-batches.test.ts';
 
 export const SENT_TO_MANY: PlacedGuard[] = [
   {
@@ -49,5 +50,23 @@ export const SENT_TO_MANY: PlacedGuard[] = [
     test: CHAIN,
     title: /a quote below the least that is accepted is not sealed/,
     expect: /QUOTE_TOO_LOW/,
+  },
+  {
+    name: 'a payout that the call’s logs do not show is unknown, never payable again by itself (P8, I2)',
+    file: 'src/flows/payouts/batch-lines.ts',
+    find: "fate: isKnown ? truth.outcome : 'unknown',",
+    replace: "fate: isKnown ? truth.outcome : 'not_paid',",
+    test: BATCHES,
+    title: /of a payout that the logs do not show the money is in suspense/,
+    expect: /unknown/,
+  },
+  {
+    name: 'an unknown payout is decided once (P8, I2)',
+    file: 'src/flows/payouts/batch-verbs.ts',
+    find: "if (payout.taken !== 'unknown')",
+    replace: "if (payout.taken === 'in_flight')",
+    test: BATCHES,
+    title: /of a payout that the logs do not show the money is in suspense/,
+    expect: /only an unknown one is decided|payouts_edge|cannot go from/,
   },
 ];

@@ -53,6 +53,21 @@ export const EVENT_TYPES = {
   'payout.cancelled': 'it was cancelled before anything left; its volume comes with the creator’s next accrual or cut',
   'payout.in_review': 'a person looks at it; do not pay another way meanwhile',
   'payout.reopened': 'after an end it turned out to have moved; it is held again and will be confirmed',
+  'payout_batch.created':
+    'what several creators’ volume earned is to be paid in one call; the sum is held. `payouts` names each',
+  'payout_batch.processing': 'it is under way again: its block left the chain, or a no is being waited out',
+  'payout_batch.sent': 'the call was seen in a block that is not final yet; nothing is decided by that',
+  'payout_batch.retried': 'a try did not go through and moved nothing; another one follows by itself',
+  'payout_batch.finished':
+    'the call is final; `payouts` says of each whether it was paid. Of what was not, the volume comes again',
+  'payout_batch.lines_decided':
+    'two people decided payouts of a finished call that its logs did not show; `payouts` says all again',
+  'payout_batch.failed':
+    'the call moved nothing: what was held is available again, and all volumes come with the next payouts',
+  'payout_batch.cancelled':
+    'it was cancelled before anything left; the volumes come with the creators’ next accruals or cut',
+  'payout_batch.in_review': 'a person looks at it; do not pay another way meanwhile',
+  'payout_batch.reopened': 'after an end it turned out to have moved; it is held again and will be finished',
   'programme.unfunded': 'payouts are due that your balance does not cover; they come when it does',
   'programme.funded': 'no payout of the programme waits for your balance any more',
   'deposit.detected': 'it was seen on the chain and is not final yet; credit nobody for it',

@@ -30,7 +30,7 @@ import {
   PAYMENT_SOURCE,
   TRADE_SOURCE,
 } from '../flows/p2p/index.ts';
-import { makePayoutFlow, type PayoutDeps } from '../flows/payouts/index.ts';
+import { makePayoutBatches, makePayoutBatchVerbs, makePayoutFlow, type PayoutDeps } from '../flows/payouts/index.ts';
 import { makeRealizations } from '../flows/realizations/index.ts';
 import { makeSupplies, makeSupplyFlows, type Supplies, type SupplyPolicy } from '../flows/supplies/index.ts';
 import { makeBatchVerbs, makeTransferBatches } from '../flows/transfers/batch.ts';
@@ -137,6 +137,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     nodesOf: (chain) => chainOf(chain)?.rail.blocks ?? [],
   });
   const legVerbs = makeLegVerbs(pool, { chart, makeId });
+  const payoutVerbs = makePayoutBatchVerbs(pool, { chart, makeId });
   const engine = await makeEngine({
     pool,
     ports,
@@ -152,6 +153,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...makeSupplyFlows(chart, log, makeId),
       ...makeP2pFlows(chart, makeId),
       makePayoutFlow(chart),
+      makePayoutBatches(chart, makeId),
     ],
     supply: supplies.port,
     rails,
@@ -162,7 +164,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...makeFundingVerbs({ pool, chart }),
       ...makeStatementVerbs(pool),
       ...legVerbs,
-      close: objectAll([batchVerbs.close, depositVerbs.close, legVerbs.close]),
+      decide_line: ofSubject({ transfer_batch: batchVerbs.decide_line, payout_batch: payoutVerbs.decide_line }),
+      close: objectAll([batchVerbs.close, depositVerbs.close, legVerbs.close, payoutVerbs.close]),
     },
     leaseMs: config.leaseMs,
     seenElsewhere: seenOnStatement,
@@ -290,6 +293,17 @@ async function hurryEffects(
   mentions: { hashes: readonly string[] },
 ): Promise<void> {
   if (mentions.hashes.length > 0) await tx.query(HURRY, [mentions.hashes]);
+}
+
+/** A verb that two flows have, each for cases about its own subjects. */
+function ofSubject(verbs: Readonly<Record<string, FlowVerb>>): FlowVerb {
+  const of = (subjectKey: string): FlowVerb | undefined => verbs[subjectKey.split(':')[0] ?? ''];
+  return {
+    objection: (about, detail) =>
+      of(about.subjectKey)?.objection(about, detail) ?? Promise.resolve('this case is not about lines of a batch'),
+    carryOut: (tx, proposal) =>
+      of(proposal.about.subjectKey)?.carryOut?.(tx, proposal) ?? Promise.resolve({ refused: 'no such lines' }),
+  };
 }
 
 /** A verb on which several flows have a say: the first objection stands. */

@@ -3,10 +3,11 @@
  * contract's own event log is the judge: whom it gave how much, under which payout's name.
  */
 import { hexToBigInt, hexToString, type Hex, toEventSelector, toFunctionSelector } from 'viem';
-import { approveTokens, deploySwap, deployToken, mintTokens } from '../../sim/evm-send.ts';
+import { approveTokens, deployMultiSend, deploySwap, deployToken, mintTokens } from '../../sim/evm-send.ts';
 import {
   accrue,
   type Accrued,
+  makePayoutBatches,
   makePayoutFlow,
   type PayoutDeps,
   putProgramme,
@@ -31,6 +32,7 @@ export interface Allocated {
 export interface PayoutEvm extends EvmWorld {
   readonly swap: Hex;
   readonly output: Hex;
+  readonly multiSend: Hex;
   readonly deps: PayoutDeps;
   /** Programme `p`, or other terms for it. */
   terms(change?: Partial<TermsRequest>): Promise<void>;
@@ -48,18 +50,24 @@ export async function makePayoutEvm(
   label: string,
   options: Omit<EvmWorldOptions, 'label' | 'flows'> = {},
 ): Promise<PayoutEvm> {
-  const world = await makeEvmWorld({ label, ...options, flows: (chart) => [makePayoutFlow(chart)] });
+  const world = await makeEvmWorld({
+    label,
+    ...options,
+    flows: (chart, makeId) => [makePayoutFlow(chart), makePayoutBatches(chart, makeId)],
+  });
   const { anvil, token } = world;
   const owner = anvil.accounts[9];
   if (owner === undefined) throw new Error('anvil without accounts');
   const output = (await deployToken(anvil, owner.privateKey, { symbol: 'OUT' })).toLowerCase() as Hex;
   const swap = (await deploySwap(anvil, owner.privateKey, output, PRICE)).toLowerCase() as Hex;
+  const multiSend = (await deployMultiSend(anvil, owner.privateKey)).toLowerCase() as Hex;
   await mintTokens(anvil, owner.privateKey, output, swap, TOKENS_PER_WALLET * 100n);
   const next = new Map<string, number>();
   for (const [index, wallet] of world.wallets.entries()) {
     const account = anvil.accounts[index];
     if (account === undefined) throw new Error(`no account ${index}`);
     await approveTokens(anvil, account.privateKey, token, swap, EVERYTHING);
+    await approveTokens(anvil, account.privateKey, token, multiSend, EVERYTHING);
     next.set(wallet, Number(await anvil.rpc('eth_getTransactionCount', [wallet, 'latest'])));
   }
   await anvil.mine(3);
@@ -73,6 +81,7 @@ export async function makePayoutEvm(
     ...world,
     swap,
     output,
+    multiSend,
     deps,
     async terms(change = {}) {
       await putProgramme(deps, world.partnerId, 'p', asset, {
@@ -125,6 +134,11 @@ export async function makePayoutEvm(
       await anvil.rpc('anvil_setStorageAt', [swap, `0x${'0'.repeat(64)}`, `0x${price.toString(16).padStart(64, '0')}`]);
     },
   };
+}
+
+/** The terms of a programme that pays many in one call. */
+export function inOneCall({ multiSend }: Pick<PayoutEvm, 'multiSend'>): Partial<TermsRequest> {
+  return { pays_by: 'multi_send', call: { to: multiSend, data: '0x', value: 'nothing', logs: [] }, threshold: '100' };
 }
 
 const ALLOCATED = toEventSelector('Allocated(bytes32,address,uint256)');

@@ -9,6 +9,7 @@ import type { Capabilities, Observation, SealedEffect } from '../../src/engine/r
 import {
   accrue,
   type Accrued,
+  makePayoutBatches,
   makePayoutFlow,
   type PayoutDeps,
   putCreator,
@@ -57,7 +58,7 @@ export async function makePayoutWorld(options: PayoutSceneOptions = {}): Promise
   const world = await makeWorld({
     label: 'payouts',
     rails: () => [rail],
-    flows: (chart) => [makePayoutFlow(chart)],
+    flows: (chart, makeId) => [makePayoutFlow(chart), makePayoutBatches(chart, makeId)],
     ...options,
   });
   const deps: PayoutDeps = {

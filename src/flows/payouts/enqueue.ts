@@ -2,6 +2,7 @@
  * What is due becomes payouts: each takes all that is free of its pool, with a hold of its partner's money and an effect, in the
  * caller's transaction. What cannot be made stays due, with the reason, and loses nothing.
  */
+import { createHash } from 'node:crypto';
 import type { Pool, Tx } from '../../db/pool.ts';
 import { raiseAlert } from '../../engine/alerts.ts';
 import { loadOwnAddresses, loadPolicies, type Policy } from '../../engine/intake-store.ts';
@@ -14,7 +15,8 @@ import { formatUnits } from '../../kernel/money.ts';
 import { accountName, type Chart } from '../../ledger/accounts.ts';
 import { emit, type NewEvent } from '../../outbox/emit.ts';
 import { needsQuote, toCall, type WordOf } from './calls.ts';
-import { AGAIN_AFTER_MS } from './limits.ts';
+import { BATCH_SUBJECT, batchCreatedEvent } from './batch-view.ts';
+import { AGAIN_AFTER_MS, BATCH_PAYOUTS_MAX } from './limits.ts';
 import { minOutput, type Programme, toProgrammeView } from './programme.ts';
 import {
   type DuePool,
@@ -22,8 +24,10 @@ import {
   lockDuePools,
   markUnfunded,
   markWaiting,
+  type NewBatch,
   type NewPayout,
   type Origin,
+  storeBatches,
   storePayouts,
   type Waiting,
   type WaitReason,
@@ -63,29 +67,149 @@ export async function makePayouts(tx: Tx, deps: PayoutDeps, poolIds: readonly bi
   const pools = (await lockDuePools(tx, poolIds)).filter((one) => one.payable > 0n);
   const programmes = await loadProgrammes(tx, [...new Set(pools.map((one) => one.programmeId))]);
   const { drafts, waiting } = await draft(tx, deps, pools, programmes, why);
+  const alone = await takeAlone(
+    tx,
+    deps,
+    drafts.filter(({ payout }) => payout.programme.paysBy !== 'multi_send'),
+  );
+  const together = await takeTogether(
+    tx,
+    deps,
+    drafts.filter(({ payout }) => payout.programme.paysBy === 'multi_send'),
+  );
+  const made = [...alone.made, ...together.batches.flatMap((one) => one.payouts)];
+  const short = [...alone.short, ...together.short];
+  waiting.push(...short.map((one) => wait(one.pool, 'INSUFFICIENT_FUNDS')));
+  await markWaiting(tx, waiting);
+  await emit(tx, deps.makeId, [
+    ...alone.made.map(createdEvent),
+    ...together.batches.map(batchCreatedEvent),
+    ...(await tellUnfunded(tx, deps, short)),
+  ]);
+  return { made: made.map((one) => ({ id: one.id, poolId: one.pool.id, amount: one.pool.payable })), waiting };
+}
+
+async function partnersOf(tx: Tx, deps: PayoutDeps, payouts: readonly NewPayout[]): Promise<bigint[]> {
+  return deps.chart.ids(
+    tx,
+    payouts.map(({ programme }) => accountName.partner(programme.partnerId, programme.assetId)),
+  );
+}
+
+async function takeAlone(
+  tx: Tx,
+  deps: PayoutDeps,
+  drafts: readonly Draft[],
+): Promise<{ readonly made: NewPayout[]; readonly short: NewPayout[] }> {
   const signers = await chooseSigners(
     tx,
     drafts.map((one) => one.policy),
   );
-  const accounts = await deps.chart.ids(
-    tx,
-    drafts.map(({ payout }) => accountName.partner(payout.programme.partnerId, payout.programme.assetId)),
-  );
+  const payouts = drafts.map((one) => one.payout);
+  const accounts = await partnersOf(tx, deps, payouts);
   const verdicts = await intend(
     tx,
     drafts.map((one, index): Intent => toIntent(one, signers[index], accounts[index])),
     (held) =>
       storePayouts(
         tx,
-        held.flatMap((index) => drafts[index]?.payout ?? []),
+        held.flatMap((index) => payouts[index] ?? []),
       ),
   );
-  const made = drafts.filter((_, index) => verdicts[index] === 'intended').map((one) => one.payout);
-  const short = drafts.filter((_, index) => verdicts[index] === 'insufficient').map((one) => one.payout);
-  waiting.push(...short.map((one) => wait(one.pool, 'INSUFFICIENT_FUNDS')));
-  await markWaiting(tx, waiting);
-  await emit(tx, deps.makeId, [...made.map(createdEvent), ...(await tellUnfunded(tx, deps, short))]);
-  return { made: made.map((one) => ({ id: one.id, poolId: one.pool.id, amount: one.pool.payable })), waiting };
+  return {
+    made: payouts.filter((_, index) => verdicts[index] === 'intended'),
+    short: payouts.filter((_, index) => verdicts[index] === 'insufficient'),
+  };
+}
+
+/** In calls of many. Where the money is short for all of a call, each goes in one of its own, as long as there is some. */
+async function takeTogether(
+  tx: Tx,
+  deps: PayoutDeps,
+  drafts: readonly Draft[],
+  most: number = BATCH_PAYOUTS_MAX,
+): Promise<{ readonly batches: NewBatch[]; readonly short: NewPayout[] }> {
+  const batches = inCalls(deps, drafts, most);
+  const accounts = await partnersOf(
+    tx,
+    deps,
+    batches.map((one) => one.first.payout),
+  );
+  const verdicts = await intend(
+    tx,
+    batches.map((one, index): Intent => toBatchIntent(one, accounts[index])),
+    async (held) => {
+      const stored = held.flatMap((index) => batches[index]?.batch ?? []);
+      await storeBatches(tx, stored);
+      await storePayouts(
+        tx,
+        stored.flatMap((one) => one.payouts),
+      );
+    },
+  );
+  const made = batches.filter((_, index) => verdicts[index] === 'intended').map((one) => one.batch);
+  const short = new Set(
+    batches.filter((_, index) => verdicts[index] === 'insufficient').flatMap((one) => one.batch.payouts),
+  );
+  if (short.size === 0 || most === 1) return { batches: made, short: [...short] };
+  const ids = new Set([...short].map((one) => one.id));
+  const again = await takeTogether(
+    tx,
+    deps,
+    drafts.filter(({ payout }) => ids.has(payout.id)),
+    1,
+  );
+  return { batches: [...made, ...again.batches], short: again.short };
+}
+
+interface Call {
+  readonly first: Draft;
+  readonly batch: NewBatch;
+}
+
+/** Of one programme, and so of one wallet and contract, each. */
+function inCalls(deps: PayoutDeps, drafts: readonly Draft[], most: number): Call[] {
+  const calls: Call[] = [];
+  for (const mine of Map.groupBy(drafts, ({ payout }) => payout.programme.id).values()) {
+    for (let from = 0; from < mine.length; from += most) {
+      const part = mine.slice(from, from + most);
+      const [first] = part;
+      if (first === undefined) continue;
+      const id = deps.makeId('pyb');
+      // By their ids, as they are read again: a payout's number in the call is the same everywhere.
+      const payouts = part
+        .map(({ payout }) => ({ ...payout, batchId: id }))
+        .sort((left, right) => (left.id < right.id ? -1 : 1));
+      const amount = payouts.reduce((sum, { pool }) => sum + pool.payable, 0n);
+      calls.push({ first, batch: { id, payouts, amount } });
+    }
+  }
+  return calls;
+}
+
+function toBatchIntent({ first, batch }: Call, account: bigint | undefined): Intent {
+  const { programme } = first.payout;
+  if (account === undefined) throw new Error('an account is missing');
+  if (programme.call === null) throw new Error(`programme ${programme.id} names no contract`);
+  // The same again after a restored backup: the places of its payouts name it.
+  const places = createHash('sha256')
+    .update(lengthPrefixed(batch.payouts.map(payoutKey)))
+    .digest('hex');
+  return {
+    subjectType: BATCH_SUBJECT,
+    subjectId: batch.id,
+    partnerId: programme.partnerId,
+    naturalKey: lengthPrefixed([programme.partnerId, BATCH_SUBJECT, places]),
+    rail: first.policy.rail,
+    assetId: programme.assetId,
+    amount: batch.amount,
+    destination: programme.call.to,
+    wallet: first.policy.wallet,
+    // The contract takes the money from whoever calls it.
+    signer: first.policy.wallet,
+    lines: batch.payouts.map(({ id, destination, pool }) => ({ ref: id, to: destination, amount: pool.payable })),
+    hold: { accountId: account, amount: batch.amount },
+  };
 }
 
 function wait(pool: DuePool, reason: WaitReason): Waiting {

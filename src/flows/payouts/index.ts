@@ -12,23 +12,25 @@
  * Never: a scan of events; a payout under another quote or address than the one that it was made with.
  *
  * Files: programme (what it is, the reward), programmes (made and changed), accrue, enqueue (due → payouts), waiting (what could
- * not be made), cut, calls (templates), store, reads, view.
+ * not be made), cut, calls (templates), ends, batch (many in one call), batch-lines, batch-verbs, store, reads, view.
  */
 import type { Tx } from '../../db/pool.ts';
 import { type CancelOutcome, cancelSubject } from '../../engine/cancel.ts';
 import type { EngineDeps } from '../../engine/deps.ts';
-import { currentHold, type EndedEffect, type Flow, type Outcome, type Then } from '../../engine/flow.ts';
+import { currentHold, type EndedEffect, type Flow, type Outcome } from '../../engine/flow.ts';
 import type { EffectRow } from '../../engine/store.ts';
 import { InvariantBroken } from '../../kernel/errors.ts';
 import { postingKey } from '../../kernel/ids.ts';
 import { accountName, type Chart } from '../../ledger/accounts.ts';
 import type { LedgerItem } from '../../ledger/post.ts';
-import { AGAIN_AFTER_MS, FAILURES_MAX, TRIES_MAX } from './limits.ts';
+import { afterRelease, at, giveBack } from './ends.ts';
 import { loadPayouts } from './reads.ts';
-import { loadFailures, markTaken, markWaiting } from './store.ts';
+import { markTaken } from './store.ts';
 import { payoutEvent, type StoredPayout } from './view.ts';
 
 export { accrue, type Accrued, type AccrualFault } from './accrue.ts';
+export { makePayoutBatches } from './batch.ts';
+export { makePayoutBatchVerbs } from './batch-verbs.ts';
 export type { WordOf } from './calls.ts';
 export { cutProgramme, type CutOutcome, runCuts } from './cut.ts';
 export type { PayoutDeps } from './enqueue.ts';
@@ -145,56 +147,6 @@ async function settled(tx: Tx, chart: Chart, ended: readonly EndedEffect[]): Pro
   };
 }
 
-/** What an ended payout consumed is free again, and due: at once by another address or quote, or after a while. */
-async function giveBack(
-  tx: Tx,
-  ended: readonly { readonly payout: StoredPayout; readonly next: Then; readonly detail: string }[],
-): Promise<void> {
-  const closing = ended.filter(({ next }) => next.step === 'fail' || next.step === 'cancelled');
-  if (closing.length === 0) return;
-  await markTaken(
-    tx,
-    closing.map(({ payout, detail }) => ({ id: payout.id, taken: 'returned', detail })),
-  );
-  const failures = await loadFailures(
-    tx,
-    closing.map(({ payout }) => payout.poolId),
-  );
-  await markWaiting(
-    tx,
-    closing.map(({ payout, next }) => {
-      const before = failures.get(payout.poolId) ?? 0;
-      if (next.step === 'cancelled') return { poolId: payout.poolId, reason: 'CANCELLED', waitMs: null };
-      return {
-        poolId: payout.poolId,
-        reason: 'MOVED_NOTHING',
-        waitMs: before + 1 >= FAILURES_MAX ? null : before === 0 ? 0 : AGAIN_AFTER_MS * 2 ** (before - 1),
-        failed: true,
-      };
-    }),
-  );
-}
-
-function afterRelease({ kind, effect }: EndedEffect): Then {
-  switch (kind) {
-    case 'NEVER_SEALED':
-      return { step: 'cancelled', reason: 'cancelled before anything was sent' };
-    case 'CANCEL_MINED':
-      return { step: 'fail', reason: 'cancelled on chain by an operator; its volume is payable again' };
-    case 'REVERTED_FINAL':
-      return { step: 'fail', reason: 'it reverted and moved nothing; its volume is payable again' };
-    case 'REFUSED_AT_ONCE':
-      return { step: 'fail', reason: 'the rail refused it; its volume is payable again' };
-    case 'NONCE_SPENT_BY_OTHER':
-    case 'EXPIRED_UNINCLUDED':
-      return effect.seq < TRIES_MAX
-        ? { step: 'again' }
-        : { step: 'review', why: `${effect.seq} tries did not go through` };
-    default:
-      return { step: 'review', why: `released by ${kind}` };
-  }
-}
-
 /** In order. */
 async function loadOf(tx: Tx, list: readonly { readonly effect: EffectRow }[]): Promise<StoredPayout[]> {
   const found = await loadPayouts(
@@ -206,10 +158,4 @@ async function loadOf(tx: Tx, list: readonly { readonly effect: EffectRow }[]): 
     if (payout === undefined) throw new InvariantBroken(`effect ${effect.id} names no payout`);
     return payout;
   });
-}
-
-function at<One>(list: readonly One[], index: number): One {
-  const one = list[index];
-  if (one === undefined) throw new InvariantBroken(`nothing at ${index}`);
-  return one;
 }

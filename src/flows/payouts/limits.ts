@@ -18,6 +18,8 @@ export const CUT_HOUR = 5;
 export const CUTS_CAUGHT_UP_MAX = 31;
 /** Pools in one transaction of a cut: it holds the partner's account, and a request waits no longer than that takes. */
 export const PAGE_POOLS = 500;
+/** Payouts in one call: some 4 million gas, which finds its place in any block; a call that reverts has tried so many in vain. */
+export const BATCH_PAYOUTS_MAX = 50;
 /** Pools that one pass over the waiting ones takes. */
 export const WAITING_POOLS = 500;
 /** A payout that moved nothing comes again after this, doubled each time; each try burns gas (case E8). */

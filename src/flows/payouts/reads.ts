@@ -2,6 +2,7 @@
 import { type Query, type Row, toText, toUnits } from '../../db/pool.ts';
 import { formatUnits } from '../../kernel/money.ts';
 import { PROGRAMME_COLUMNS, type Programme, toProgramme } from './programme.ts';
+import type { Taken } from './store.ts';
 import type { StoredPayout } from './view.ts';
 
 const COLUMNS = `y.id, y.partner_id, y.programme_id, o.name as programme, c.external_id as creator, y.pool_id, y.ordinal, y.asset_id, a.code as asset_code, a.decimals,
@@ -65,6 +66,27 @@ export function toStoredPayout(row: Row): StoredPayout {
 export async function loadPayouts(query: Query, ids: readonly string[]): Promise<Map<string, StoredPayout>> {
   const { rows } = await query.query(LOAD, [ids]);
   return new Map(rows.map(toStoredPayout).map((one) => [one.id, one]));
+}
+
+const OF_BATCHES = `select ${COLUMNS}, y.taken
+from payonce.payouts y
+join payonce.programmes o on o.id = y.programme_id
+join payonce.creators c on c.id = y.creator_id
+join payonce.assets a on a.id = y.asset_id
+where y.batch_id = any ($1::text[])
+order by y.id`;
+
+export type BatchedPayout = StoredPayout & { readonly taken: Taken['taken'] };
+
+/** The payouts of calls that pay many, by batch; in each, in the order of its lines. */
+export async function loadOfBatches(query: Query, batchIds: readonly string[]): Promise<Map<string, BatchedPayout[]>> {
+  const { rows } = await query.query(OF_BATCHES, [batchIds]);
+  const found = new Map<string, BatchedPayout[]>(batchIds.map((id) => [id, []]));
+  for (const row of rows) {
+    const payout = { ...toStoredPayout(row), taken: toText(row['taken'], 'payouts.taken') as Taken['taken'] };
+    found.get(payout.batchId ?? '')?.push(payout);
+  }
+  return found;
 }
 
 /** `null` for another partner's as well. */

@@ -257,6 +257,28 @@ export interface NewPayout {
   readonly batchId: string | null;
 }
 
+const STORE_BATCHES = `insert into payonce.payout_batches (id, partner_id, programme_id, asset_id, amount)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::numeric[])`;
+
+export interface NewBatch {
+  readonly id: string;
+  readonly payouts: readonly NewPayout[];
+  readonly amount: bigint;
+}
+
+/** Before their payouts. */
+export async function storeBatches(tx: Tx, list: readonly NewBatch[]): Promise<void> {
+  const of = list.flatMap((one) => one.payouts[0]?.programme ?? []);
+  if (of.length === 0) return;
+  await tx.query(STORE_BATCHES, [
+    list.map((one) => one.id),
+    of.map((one) => one.partnerId),
+    of.map((one) => one.id),
+    of.map((one) => one.assetId),
+    list.map((one) => one.amount),
+  ]);
+}
+
 /** Takes what is free of each pool with it. */
 export async function storePayouts(tx: Tx, list: readonly NewPayout[]): Promise<void> {
   if (list.length === 0) return;
