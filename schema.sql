@@ -3039,7 +3039,7 @@ create view payonce.l5_without_payouts as
                     CASE
                         WHEN g.id IS NULL THEN 'names no leg'::text
                         WHEN n.assets <> 1 OR n.asset_id <> o.asset_id THEN 'books another asset than '::text || o.asset_id
-                        WHEN n.part = 'CREDIT'::text AND ((n.partner + n.fees) <> g.amount OR n.partner_code <> ('partner:'::text || o.partner_id) OR n.fees <> floor(g.amount * o.fee_bp::numeric / 10000::numeric) OR (n.aside + n.lp) <> (- g.amount) OR g.kind = 'SELLER'::text AND n.aside_code IS DISTINCT FROM ('p2p:'::text || s.partner_id) OR g.kind = 'LP'::text AND n.lp_code IS DISTINCT FROM ('lp:'::text || g.rail)) THEN (('does not credit '::text || g.amount) || ' to '::text) || o.partner_id
+                        WHEN n.part = 'CREDIT'::text AND ((n.partner + n.fees) <> g.amount OR n.partner_code <> ('partner:'::text || o.partner_id) OR n.fees <> div(g.amount * o.fee_bp::numeric, 10000::numeric) OR (n.aside + n.lp) <> (- g.amount) OR g.kind = 'SELLER'::text AND n.aside_code IS DISTINCT FROM ('p2p:'::text || s.partner_id) OR g.kind = 'LP'::text AND n.lp_code IS DISTINCT FROM ('lp:'::text || g.rail)) THEN (('does not credit '::text || g.amount) || ' to '::text) || o.partner_id
                         WHEN n.part = 'SURPLUS'::text AND (n.lp <> (- g.amount) OR n.suspense <> g.amount OR n.lp_code <> ('lp:'::text || g.rail)) THEN ('does not put '::text || g.amount) || ' into suspense'::text
                         WHEN NOT (n.part = 'CREDIT'::text OR n.part = 'SURPLUS'::text) THEN 'is of no kind that is known'::text
                         WHEN (g.kind = 'LP'::text) <> (n.effect_id IS NOT NULL) THEN 'belongs to no trade of its leg'::text

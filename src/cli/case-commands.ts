@@ -31,7 +31,8 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
     'see the leg and what corrections have moved (p2p order); a second person approves the proposal, or it is withdrawn and the case closed.',
   payment_unclear:
     'see the payment (p2p payments --unclear) and its order (p2p order); two persons settle the leg late (p2p_settle --leg), or close it when it was given back.',
-  leg_disputed: 'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void).',
+  leg_disputed:
+    'hear both sides; two persons settle the leg (p2p_settle) or void it (p2p_void). A provider’s leg ends with its trade: agree with the provider, then close this.',
   books_refused: 'the testimony is safe; see the note in the log why the ledger refuses, mend that, then: effect look.',
   overpriced:
     'what the market took is booked, and it gets no further order: ask it why, get back what is too much; then close it by two persons.',

@@ -232,3 +232,16 @@ test('what a provider released beyond need goes out of suspense once, by two per
   assert.equal(await scene.available(BUYER), 15_500_000n);
   await ended(scene);
 });
+
+test('the books’ own rule finds no fault in fees of amounts with more digits than a division shows (inv L5)', async () => {
+  const amount = 333_333_333_333_333_333n;
+  const scene = await makeP2pScene({ label: 'p2p large amounts', routes: [], feeBp: 9_999, fundUnits: 10n * amount });
+  await scene.world.pool.query('update payonce.p2p_markets set order_max = $1', [10n ** 30n]);
+  await scene.sell({ amount });
+  const bought = await scene.buy({ amount });
+  await scene.settleDown();
+  const leg = (await scene.deposit(bought)).legs[0]?.id ?? assert.fail('no leg');
+  assert.deepEqual(await scene.confirm(leg), { outcome: 'settled' });
+  assert.equal(await scene.available(BUYER), amount - (amount * 9_999n) / 10_000n);
+  await ended(scene);
+});

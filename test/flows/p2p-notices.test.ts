@@ -66,10 +66,22 @@ test('an amount is read as the leg’s own market writes it, whatever another gr
   assert.equal(await pay('p-2', '1.50'), 'unmatched', 'won have no places');
   assert.equal(await pay('p-3', '128700'), 'done', 'the rest');
   assert.equal((await scene.deposit(bought)).order.status, 'COMPLETED');
+  const { rows } = await pool.query<{ summary: string }>(
+    "select summary from payonce.cases where kind = 'payment_unclear'",
+  );
+  assert.deepEqual(rows, []);
+  assert.equal(await pay('p-4', '7'), 'done', 'one too many');
+  const told = await pool.query<{ summary: string }>(
+    "select summary from payonce.cases where kind = 'payment_unclear'",
+  );
+  assert.match(
+    told.rows[0]?.summary ?? '',
+    /^payment p-4 of payments-kb \(7 KRW\) is for leg leg_\w+, which is settled already/,
+  );
   const listed = await listPayments(pool, { unclear: false, limit: null });
   assert.deepEqual(
     listed.map((one) => one.fiat_amount),
-    ['128700', '1300'],
+    ['7', '128700', '1300'],
   );
   await assertBooksClean(pool);
   await scene.world.end();

@@ -67,6 +67,7 @@ async function readNotice(query: Query, event: InboxEvent): Promise<PaymentNotic
     reference: named,
     fiat,
     fiatAmount: amount.units,
+    written: text('fiat_amount') ?? '',
   };
 }
 

@@ -23,6 +23,8 @@ export interface PaymentNotice {
   readonly fiat: string;
   /** In the fiat's smallest unit. */
   readonly fiatAmount: bigint;
+  /** As its source writes the amount: what people are told. */
+  readonly written?: string;
 }
 
 export type PaymentFate = 'part' | 'settled' | 'over' | 'late' | 'unmatched';
@@ -134,7 +136,7 @@ async function judge(
 export async function openUnclear(
   query: Query,
   makeId: MakeId,
-  notice: Pick<PaymentNotice, 'source' | 'externalId'>,
+  notice: Pick<PaymentNotice, 'source' | 'externalId'> & { readonly written?: string; readonly fiat?: string },
   partnerId: string | null,
   why: string,
 ): Promise<void> {
@@ -143,7 +145,7 @@ export async function openUnclear(
     severity: 2,
     subjectKey: `payment:${notice.source}:${notice.externalId}`,
     ...(partnerId === null ? {} : { partnerId }),
-    summary: `payment ${notice.externalId} of ${notice.source} ${why}`,
+    summary: `payment ${notice.externalId} of ${notice.source}${notice.written === undefined ? '' : ` (${notice.written} ${notice.fiat ?? ''})`} ${why}`,
   });
 }
 
