@@ -52,7 +52,7 @@ export function makeMatcher(engine: EngineDeps, log: Log): Matcher {
     counts,
     idleMs: MATCH_IDLE_MS,
     async runOnce() {
-      const stood = await standOnce(engine.pool, engine);
+      const stood = await standOnce(engine.pool, { ...engine, log });
       const claimed = await matchOnce({ ...engine, log }, counts);
       return stood + claimed + (await expireOnce(engine)) > 0;
     },

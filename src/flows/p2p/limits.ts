@@ -28,6 +28,8 @@ export const FAILED_MS = 1_000;
 export const FAILED_MS_MAX = 60_000;
 /** Ends that a pass of the timers takes at once. */
 export const EXPIRE_BATCH = 200;
+/** Orders whose trades stand that are written at once: their rows, and their sellers', are held no longer than a few short ones take. */
+export const STAND_BATCH = 25;
 /** Prices are in 10^-12 of the fiat per whole unit of the asset: more places than any market quotes. */
 export const PRICE_DECIMALS = 12;
 
