@@ -59,6 +59,7 @@ test('the event types of docs/webhooks.md are those of the list, with its words,
     ...ofOrders('transfers', 'transfer_batch', 'batch.ts'),
     ...p2p,
     ...ofOrders('payouts', 'payout', 'view.ts'),
+    ...ofOrders('payouts', 'payout_batch', 'batch-view.ts'),
     ...[source('flows/payouts/enqueue.ts'), source('flows/payouts/waiting.ts')].flatMap((text) =>
       [...text.matchAll(/'(programme\.[a-z]+)'/g)].map(([, type]) => type),
     ),

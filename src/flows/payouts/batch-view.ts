@@ -5,11 +5,22 @@ import type { NewEvent } from '../../outbox/emit.ts';
 import { sumOf } from './batch-lines.ts';
 import type { BatchedPayout } from './reads.ts';
 import type { NewBatch } from './store.ts';
-import { STATUS_OF as PAYOUT_STATUS_OF, toStored } from './view.ts';
+import { toStored } from './view.ts';
 
 export const BATCH_SUBJECT = 'payout_batch';
 
-const STATUS_OF = { ...PAYOUT_STATUS_OF, finished: 'finished', lines_decided: 'finished' } as const;
+const STATUS_OF = {
+  created: 'pending',
+  processing: 'processing',
+  sent: 'sent',
+  reopened: 'processing',
+  retried: 'processing',
+  finished: 'finished',
+  lines_decided: 'finished',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  in_review: 'in_review',
+} as const;
 const OUTCOME_OF = { in_flight: 'processing', unknown: 'in_review', paid: 'confirmed', returned: 'failed' } as const;
 
 type Shown = Omit<BatchedPayout, 'requestedAt'>;
