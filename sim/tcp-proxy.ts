@@ -16,6 +16,8 @@ export type TcpProxyOptions = {
   readonly listenPort?: number;
   /** How bytes become frames for the rules. */
   readonly protocol?: 'chunks' | 'postgres';
+  /** What goes on to the server in place of a client's frame: as long as the frame itself, which carries its length. */
+  readonly rewriteClient?: (frame: Frame) => Buffer;
 };
 
 /** Says of each frame whether it is the one. */
@@ -198,7 +200,7 @@ function pass(state: State, link: Link, side: Side, to: Socket, frame: Frame): v
     return cutAfter(link, to, frame.bytes.subarray(0, Math.max(0, budget.bytes - had)));
   }
   link.passed[side] = had + frame.bytes.length;
-  to.write(frame.bytes);
+  to.write(side === 'client' ? (state.options.rewriteClient?.(frame) ?? frame.bytes) : frame.bytes);
 }
 
 /** Delivers the last bytes, then breaks both sides; nothing else passes from now on. */
