@@ -16,8 +16,8 @@ import { type Worker, workersOn } from '../support/processes.ts';
 /** The port calls at which a process ends, counted from the named one on: see `kernel/ports.ts`. */
 const SENDING = { roles: 'sender', from: 'commit claim pending' };
 const SETTLING = { roles: 'watcher', from: 'commit claim sealed' };
-/** A run of everything takes every third call; issue 6 shows it with each one (`PAYONCE_TEST_CALL_STEP=1`). */
-const STEP = Number(process.env['PAYONCE_TEST_CALL_STEP'] ?? '3');
+/** A run of everything takes every fifth call; issue 6 shows it with each one (`PAYONCE_TEST_CALL_STEP=1`). */
+const STEP = Number(process.env['PAYONCE_TEST_CALL_STEP'] ?? '5');
 const AT_THE_SEND = ['before', 'half_written', 'half_read', 'after'];
 /** Under the sixteen that a wallet may have open. */
 const KILLS_PER_DRAIN = 10;
