@@ -1,21 +1,12 @@
 /** What people stop and let go on: wallets, rails, and a database that changed. */
 import type { Command } from 'commander';
 import { auditAct } from '../engine/administration.ts';
-import {
-  listRails,
-  listWallets,
-  loadCustody,
-  needWallet,
-  releaseWallet,
-  resumeRail,
-  signOffDatabase,
-  stopRail,
-} from '../engine/stops.ts';
+import { listRails, needWallet, releaseWallet, resumeRail, signOffDatabase, stopRail } from '../engine/stops.ts';
 import { PayonceError } from '../kernel/errors.ts';
-import { formatUnits } from '../kernel/money.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps, Wired } from './deps.ts';
 import { EXIT, moment, paint, printable, table } from './output.ts';
+import { addWalletList } from './wallet-list-command.ts';
 
 export function addControlCommands(program: Command, bind: Bind, deps: CliDeps): void {
   addWalletCommands(program.command('wallet').description('what signs and pays'), bind, deps);
@@ -44,37 +35,7 @@ export function addControlCommands(program: Command, bind: Bind, deps: CliDeps):
 }
 
 function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
-  bind(wallet.command('list').description('wallets, their sequence, and what waits on them'), async () => {
-    const { wallets, custody } = await deps.withDatabase(async ({ pool }) => ({
-      wallets: await listWallets(pool),
-      custody: await loadCustody(pool),
-    }));
-    const shown = wallets.map((one) => ({
-      ...one,
-      in_the_books: custody
-        .filter((held) => held.address === one.address)
-        .map((held) => ({ asset: held.asset, amount: formatUnits(held.held, held.decimals) })),
-    }));
-    const rows = shown.map((one) => [
-      one.rail,
-      one.address,
-      one.next_nonce.toString(),
-      String(one.unmined),
-      String(one.pending),
-      one.in_the_books.map((held) => `${held.amount} ${held.asset}`).join(', '),
-      one.quarantined_at === null
-        ? null
-        : paint('red', `since ${moment(one.quarantined_at) ?? '?'}: ${printable(one.quarantine_reason ?? '')}`),
-    ]);
-    return {
-      json: { wallets: shown },
-      text: table(
-        ['RAIL', 'WALLET', 'NEXT NONCE', 'UNMINED', 'WAITING', 'IN THE BOOKS', 'QUARANTINE'],
-        rows,
-        'No wallet yet: the wallets of PAYONCE_CONFIG are registered when a worker first reaches their chain.',
-      ),
-    };
-  });
+  addWalletList(wallet, bind, deps);
   bind(wallet.command('create').description('make a key in the keystore and tell its address (admin)'), async () => {
     const { evm, tron } = await deps.withDatabase(async ({ pool, operatorKey }) => {
       // Asked before the key is made, written down after: a key file that nobody may have made would stay.
@@ -87,7 +48,7 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
     });
     return {
       json: { address: evm, tron_address: tron },
-      text: `Made ${paint('bold', evm)}, which TRON writes ${paint('bold', tron)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it as "wallet" of an asset in the file of PAYONCE_CONFIG, fund it with coin for gas, restart.`,
+      text: `Made ${paint('bold', evm)}, which TRON writes ${paint('bold', tron)}. Its key is in the keystore: back the folder up before you send anything there.\nNext: name it in the file of PAYONCE_CONFIG (as "wallet" or in "relayers" of an asset, or in "wallets" as GAS or SETTLEMENT), fund it with coin for gas, restart.`,
     };
   });
   bind<{ reason: string }>(

@@ -96,44 +96,6 @@ export async function stopAllRails(query: Query, reason: string): Promise<string
   return (await query.query<{ name: string }>(STOP_ALL, [reason])).rows.map((row) => row.name);
 }
 
-const LIST_WALLETS = `select g.rail, g.address, g.label, g.next_nonce, g.quarantined_at, g.quarantine_reason,
-       (select count(*) from payonce.effects e
-        where e.rail = g.rail and e.signer = g.address and e.state = 'PENDING')::int as pending,
-       (select count(*) from payonce.effects e
-        where e.rail = g.rail and e.signer = g.address and e.state = 'SEALED' and e.included_at is null)::int as unmined
-from payonce.signers g
-order by g.rail, g.address`;
-
-const IN_THE_BOOKS = `select a.code, s.code as asset, s.decimals, -a.balance as held
-from payonce.accounts a
-join payonce.assets s on s.id = a.asset_id
-where a.code like 'custody:%'
-  and a.balance <> 0
-order by a.code, s.code`;
-
-export interface ListedWallet {
-  readonly rail: string;
-  readonly address: string;
-  readonly label: string;
-  readonly next_nonce: bigint;
-  readonly quarantined_at: Date | null;
-  readonly quarantine_reason: string | null;
-  readonly pending: number;
-  readonly unmined: number;
-}
-
-export async function listWallets(query: Query): Promise<ListedWallet[]> {
-  return (await query.query<ListedWallet & Record<string, unknown>>(LIST_WALLETS)).rows;
-}
-
-/** What our books say that the addresses hold; the chain may differ, which the invariants and the scanner tell. */
-export async function loadCustody(
-  query: Query,
-): Promise<{ address: string; asset: string; decimals: number; held: bigint }[]> {
-  const { rows } = await query.query<{ code: string; asset: string; decimals: number; held: bigint }>(IN_THE_BOOKS);
-  return rows.map((row) => ({ ...row, address: row.code.slice(row.code.lastIndexOf(':') + 1) }));
-}
-
 /** Wallets are never deleted: one that is here stays. */
 export async function needWallet(query: Query, rail: string, address: string): Promise<void> {
   const known = await query.query('select 1 from payonce.signers where rail = $1 and address = $2', [rail, address]);

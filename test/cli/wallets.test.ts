@@ -78,6 +78,59 @@ test('a wallet is released at the nonce that its chain shows now, by an approver
   rmSync(folder, { recursive: true });
 });
 
+test('wallets are listed per chain, with what each is for, and what the books say of one chain is not told of another', async () => {
+  const world = await makeEvmWorld({ label: 'cli wallet list' });
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-cli-'));
+  const file = join(folder, 'chains.json');
+  const here = `eip155:${world.anvil.chainId}`;
+  writeFileSync(
+    file,
+    JSON.stringify({
+      chains: [
+        {
+          chainId: String(world.anvil.chainId),
+          nodes: [{ url: world.anvil.url, operator: 'direct' }],
+          finality: { depth: 1 },
+          feeCapWei: '1000000000000',
+          gasLimitCap: '1000000',
+          assets: [{ code: 'COIN', contract: null, decimals: 18 }],
+        },
+      ],
+    }),
+  );
+  const run = payonceOn(world.url, { PAYONCE_CONFIG: file });
+  const [wallet = '', settlement] = [world.wallets[0], world.outsider()];
+  await world.pool.query(
+    `insert into payonce.addresses (id, chain, address, kind, partner_id) values
+      ('adr_1', $1, $2, 'SETTLEMENT', null), ('adr_2', 'eip155:56', $3, 'MASTER', null), ('adr_3', $1, $4, 'DEPOSIT', $5)`,
+    [here, settlement, wallet, '0x00000000000000000000000000000000000000de', world.partnerId],
+  );
+  await world.pool.query(
+    "insert into payonce.signers (rail, address, label, next_nonce) values ($1, $2, 'deposit address', 0)",
+    [world.rail.name, '0x00000000000000000000000000000000000000de'],
+  );
+  const listed = (await run(['wallet', 'list', '--on-chain', '--json'])).json<{
+    wallets: {
+      chain: string;
+      address: string;
+      kind: string;
+      next_nonce: string | null;
+      in_the_books: { asset: string }[];
+      on_chain: { asset: string; amount: string | null }[];
+    }[];
+  }>().wallets;
+  const of = (chain: string, address: string) =>
+    listed.find((one) => one.chain === chain && one.address === address) ?? assert.fail(`${address} on ${chain}`);
+  assert.ok(of(here, wallet).in_the_books.length > 0);
+  assert.ok(of(here, wallet).on_chain.every((one) => one.amount !== null));
+  assert.deepEqual(of('eip155:56', wallet).in_the_books, [], 'the same address on another chain holds nothing of it');
+  assert.deepEqual([of(here, settlement).kind, of(here, settlement).next_nonce], ['SETTLEMENT', null]);
+  assert.ok(!listed.some((one) => one.kind === 'DEPOSIT'));
+  assert.match((await run(['wallet', 'list'])).stdout, /CHAIN +KIND +WALLET .*IN THE BOOKS +QUARANTINE/);
+  await world.end();
+  rmSync(folder, { recursive: true });
+});
+
 test('a wallet is made in the keystore by an admin, and only there', async () => {
   const database = await testDatabase('cli keystore');
   const { url } = database;
