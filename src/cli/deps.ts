@@ -40,9 +40,8 @@ export interface CliDeps {
   readonly version: string;
   readonly workerRoles: readonly string[];
   configReference(): string;
-  /** Throws PO_CONFIG_INVALID that lists every fault. */
-  /** Throws PO_CONFIG_INVALID for keys that `serve` would refuse. */
-  checkKeys(): Promise<void>;
+  /** Throws PO_CONFIG_INVALID that lists every fault for which `serve` would refuse to start, its keys' too. */
+  checkConfig(): Promise<void>;
   shownConfig(): {
     readonly settings: readonly ShownSetting[];
     readonly chains: readonly string[];

@@ -47,7 +47,7 @@ export function addRunCommands(program: Command, bind: Bind, deps: CliDeps): voi
         return { json: { reference }, text: reference.trimEnd() };
       }
       const { settings, chains, banks } = deps.shownConfig();
-      if (options.check === true) await deps.checkKeys();
+      if (options.check === true) await deps.checkConfig();
       if (options.check === true) return { json: { ok: true, chains, banks }, text: 'The configuration is valid.' };
       const rows = settings.map((one) => [one.name, printable(one.value), one.isSet ? 'set' : 'default']);
       return {

@@ -143,7 +143,7 @@ export const cliDeps: CliDeps = {
       ],
     };
   },
-  checkKeys: async () => (await import('./doctor.ts')).checkKeys(readConfig()),
+  checkConfig: async () => (await import('./doctor.ts')).checkConfig(readConfig()),
   async migrate() {
     const opened = await openDatabase(readConfig(), true);
     try {

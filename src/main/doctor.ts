@@ -13,6 +13,7 @@ import { type Log, silentLog } from '../kernel/log.ts';
 import { systemPorts } from '../kernel/ports.ts';
 import { openKeyFiles } from '../rails/keystore.ts';
 import type { Config } from './config.ts';
+import { configFaults } from './config-check.ts';
 import { examineBank, reachBank } from './doctor-banks.ts';
 import { askChains } from './doctor-chains.ts';
 import { askEscrow, examineEscrow } from './doctor-escrows.ts';
@@ -133,7 +134,9 @@ export async function developmentKeysOf(config: Config): Promise<string[]> {
 }
 
 /** What `serve` would refuse although every setting is well formed, in the words in which it would. */
-export async function checkKeys(config: Config): Promise<void> {
+export async function checkConfig(config: Config): Promise<void> {
+  const faults = configFaults(config);
+  if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
   let known: string[];
   try {
     known = await developmentKeysOf(config);

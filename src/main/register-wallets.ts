@@ -27,7 +27,7 @@ async function registerWallet(app: App, { chain, address, kind, partner }: Walle
   const known = app.chains.map((one) => one.chain);
   if (!known.includes(chain)) refuse(`.chain: got "${chain}", expected one of ${known.join(', ') || 'no chain'}`);
   const read = app.readDestination(chain, address);
-  if (!read.ok) return refuse(`.address: ${read.fault}; expected ${read.expected}`);
+  if (!read.ok) return refuse(`.address: got "${address}", expected ${read.expected}`);
   if (partner !== undefined && (await app.pool.query(PARTNER, [partner])).rowCount === 0)
     refuse(`.partner: there is no partner ${partner}; make it first with payonce partner create`);
   const owner = partner ?? null;

@@ -75,13 +75,9 @@ function toRef({ chain }: WiredChain, { id, code, decimals, contract }: ChainAss
 }
 
 function collectTermsOf({ assets, coinTransferCostMax }: WiredChain): CollectTerms[] {
-  return assets.flatMap(({ id, code, decimals, contract, collect, wallet, withdrawal }) => {
+  return assets.flatMap(({ id, code, decimals, contract, collect }) => {
     if (collect === undefined) return [];
     const min = unitsOf(code, decimals, collect.min);
-    if (wallet === undefined || withdrawal === undefined || min === 0n)
-      throw new PayonceError('PO_CONFIG_INVALID', {
-        detail: `asset ${code}: "collect" needs "wallet" and "withdrawal", and a "min" above 0`,
-      });
     const atMost = contract === null ? coinTransferCostMax : 0n;
     const keep = collect.keep === undefined ? atMost : unitsOf(code, decimals, collect.keep);
     const everyMs = (collect.everyMinutes ?? COLLECT_EVERY_MINUTES) * 60_000;
@@ -105,7 +101,7 @@ async function registerAsset(app: App, rail: string, asset: AssetRef, policy: Wr
     const { rows } = await app.pool.query<{ code: string; decimals: number }>(SAME_ASSET, [id]);
     if (rows[0]?.decimals !== decimals) {
       throw new PayonceError('PO_CONFIG_INVALID', {
-        detail: `asset ${code}: registered with ${rows[0]?.decimals ?? 'other'} decimals, configured with ${decimals}; decimals are frozen (H9)`,
+        detail: `asset ${code}: registered with ${rows[0]?.decimals ?? 'other'} decimals, configured with ${decimals}; decimals are frozen once an asset is registered, so the file is to be corrected`,
       });
     }
   }

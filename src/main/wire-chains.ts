@@ -4,7 +4,6 @@
  */
 import type { ChainNode } from '../audit/reconcile/chain-read.ts';
 import type { AssetRef, Rail } from '../engine/rail.ts';
-import { PayonceError } from '../kernel/errors.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Ports } from '../kernel/ports.ts';
 import { makeEvmRail, readAddress as readEvmAddress } from '../rails/evm/index.ts';
@@ -65,10 +64,16 @@ interface Parts {
   readonly keys: Keys;
 }
 
-/** Nothing is asked and nothing leaves; throws PO_CONFIG_INVALID that lists every address that is none. */
-export function makeChains(config: Config, parts: Parts): Chain[] {
-  const faults: string[] = [];
-  const families = [
+export interface ChainFamily {
+  /** Where it stands in the file. */
+  readonly place: string;
+  readonly about: Family;
+  readonly written: ChainConfig | TronConfig;
+}
+
+/** EVM chains come first. Asks and opens nothing. */
+export function familiesOf(config: Pick<Config, 'chains' | 'tron' | 'leaseMs'>): ChainFamily[] {
+  return [
     ...config.chains.map((one, index) => ({
       place: `chains[${index}]`,
       about: evmChain(one, config.leaseMs),
@@ -80,12 +85,15 @@ export function makeChains(config: Config, parts: Parts): Chain[] {
       written: one,
     })),
   ];
-  const read = families.map(({ place, about, written }) => ({
+}
+
+/** Nothing is asked and nothing leaves. Of a configuration without faults (`config-check.ts`). */
+export function makeChains(config: Config, parts: Parts): Chain[] {
+  const read = familiesOf(config).map(({ about, written }) => ({
     about,
     written,
-    assets: written.assets.map((asset, index) => readAsset(about, asset, `${place}.assets[${index}]`, faults)),
+    assets: written.assets.map((asset) => readAsset(about, asset)),
   }));
-  if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
   return read.map(({ about, assets, written: { agreeing, scanOverlapBlocks, gas } }) => ({
     ...about,
     rail: about.makeRail(parts),
@@ -112,19 +120,15 @@ function canonicalIn(family: Pick<Family, 'readAddress'>, text: string): string 
   return read.ok ? read.address : null;
 }
 
-function readAsset(family: Family, asset: AssetConfig, place: string, faults: string[]): ChainAsset {
-  const address = (field: string, text: string): string => {
-    const read = family.readAddress(text);
-    if (!read.ok) faults.push(`PAYONCE_CONFIG: ${place}.${field}: got "${text}", expected ${read.expected}`);
-    return read.ok ? read.address : text;
-  };
-  const contract = asset.contract === null ? null : address('contract', asset.contract);
+function readAsset(family: Family, asset: AssetConfig): ChainAsset {
+  const address = (text: string): string => canonicalIn(family, text) ?? text;
+  const contract = asset.contract === null ? null : address(asset.contract);
   return {
     ...asset,
     id: family.assetIdOf(contract),
     contract,
-    ...(asset.wallet === undefined ? {} : { wallet: address('wallet', asset.wallet) }),
-    relayers: (asset.relayers ?? []).map((one, index) => address(`relayers[${index}]`, one)),
+    ...(asset.wallet === undefined ? {} : { wallet: address(asset.wallet) }),
+    relayers: (asset.relayers ?? []).map(address),
   };
 }
 

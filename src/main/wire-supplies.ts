@@ -72,8 +72,6 @@ function gasOf(chain: Chain, wallets: readonly string[]): GasPolicy[] {
   if (gas === undefined) return [];
   const level = coinUnits(chain, 'level', gas.level);
   const amountMax = coinUnits(chain, 'topUpMax', gas.topUpMax);
-  if (level === 0n || amountMax < level) throw fault(chain, '"topUpMax" must be at least "level", and both above 0');
-  if (wallets.length === 0) throw fault(chain, 'it needs a wallet of the kind GAS on this chain, in "wallets"');
   return [{ chain: chain.chain, rail: chain.rail.name, coinAssetId, wallets, level, amountMax }];
 }
 

@@ -40,12 +40,14 @@ import { makeChainMonitor, mentionsIn } from '../inbox/chain-monitor.ts';
 import { makeReceiver, type Receiver } from '../inbox/receive.ts';
 import { type Handler, type InboxWorker, makeInboxWorker } from '../inbox/work.ts';
 import { InvariantBroken } from '../kernel/errors.ts';
+import { PayonceError } from '../kernel/errors.ts';
 import { makeIds } from '../kernel/ids.ts';
 import { type Log, makeLog, silentLog } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
 import { makeChart } from '../ledger/accounts.ts';
 import { type Courier, makeCourier } from '../outbox/courier.ts';
 import type { Config } from './config.ts';
+import { configFaults } from './config-check.ts';
 import { makeDepositVerbs } from './deposit-verbs.ts';
 import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
@@ -103,6 +105,8 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     config.cut ?? undefined,
     cutLog === null ? undefined : (ordinal, kind, name) => appendFileSync(cutLog, `${ordinal}\t${kind}\t${name}\n`),
   );
+  const faults = configFaults(config);
+  if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
   // Before the pool: keys that do not open must leave no connection behind.
   const keys = options.keys ?? (await openKeys(config, ports));
   refuseDevKeys(config, keys);
@@ -262,7 +266,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       if (found !== undefined) return found.readAddress(text);
       return bankRails.some((rail) => rail.name === chain)
         ? { ok: false, fault: 'it is paid through a bank', expected: 'a transfer: POST /v1/transfers' }
-        : { ok: false, fault: 'its chain is not configured here', expected: 'an asset of a chain that is' };
+        : { ok: false, fault: 'no_chain', expected: 'an asset of a chain that is configured' };
     },
     readPayee(assetId) {
       const bank = bankOf(banks, assetId);

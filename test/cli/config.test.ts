@@ -66,6 +66,99 @@ test('one node under two operators is refused: witnesses are counted by operator
   rmSync(folder, { recursive: true });
 });
 
+test('a check finds what a start refuses, all of it at once, each with its place, what was got and what is expected', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'payonce-config-'));
+  const file = join(folder, 'chains.json');
+  const master = 'TJRabPrwbZy45sbavfcjinPJC18kjpRTv8';
+  const token = 'TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t';
+  const limits = { min: '2', max: '1', dayMax: '0.5', feeFlat: '0.0000001', feeBasisPoints: 0 };
+  const network = {
+    network: 'mainnet',
+    genesisId: '00000000000000001ebf88508a03865c71d452e25f4d51194196a1d22b6653dc',
+    nodes: [{ url: 'https://one.example', operator: 'one' }],
+    feeLimitCapSun: '1000',
+    energy: { burnUpToSun: '2000' },
+    expiresAfterMs: 172_800_000,
+    agreeing: 2,
+    gas: { level: '5', topUpMax: '1' },
+    assets: [
+      { code: 'TRX', contract: null, decimals: 6, relayers: [master] },
+      {
+        code: 'USDT',
+        contract: token,
+        decimals: 6,
+        wallet: master,
+        withdrawal: limits,
+        relayers: [master, `${master.slice(0, -1)}9`],
+        collect: { min: '0' },
+      },
+      { code: 'AGAIN', contract: token, decimals: 6, collect: { min: '1' } },
+    ],
+  };
+  const wallets = [
+    { chain: 'tron:mainnet', address: master, kind: 'SETTLEMENT' },
+    { chain: 'tron:0x2b6653dc', address: '0x12', kind: 'MASTER' },
+    { chain: 'tron:0x2b6653dc', address: master, kind: 'GAS' },
+    { chain: 'tron:0x2b6653dc', address: master, kind: 'MASTER' },
+  ];
+  writeFileSync(file, JSON.stringify({ chains: [], tron: [network], wallets }));
+  const expected = [
+    'tron[0].agreeing: got 2, expected at most 1: that many operators run its nodes',
+    'tron[0].assets[2].contract: got T',
+    'tron[0].assets[0].relayers: got relayers of a coin, expected none',
+    'tron[0].assets[1].relayers[1]: got "TJR',
+    'tron[0].assets[1].relayers[0]: got "TJR',
+    'tron[0].assets[1].withdrawal.feeFlat: got "0.0000001", expected an amount with at most 6 decimals',
+    'tron[0].assets[1].withdrawal.max: got "1", expected at least "min", 2',
+    'tron[0].assets[1].withdrawal.dayMax: got "0.5", expected at least "max", 1',
+    'tron[0].assets[1].collect.min: got "0", expected more than 0',
+    'tron[0].assets[2].wallet: got nothing, expected one beside "collect", which needs it',
+    'tron[0].assets[2].withdrawal: got nothing, expected one beside "collect", which needs it',
+    'tron[0].gas.topUpMax: got "1", expected at least "level", 5',
+    'tron[0].expiresAfterMs: got 172800000, expected less than 86400000',
+    'tron[0].energy.burnUpToSun: got 2000, expected at most "feeLimitCapSun", 1000',
+    'wallets[0].chain: got "tron:mainnet", expected one of tron:0x2b6653dc (the end of tron[0].genesisId)',
+    'wallets[1].address: got "0x12", expected',
+    'wallets[2].kind: got "GAS", expected "MASTER", or another address: tron[0].assets[1] is paid from it',
+    'wallets[3]: got T',
+  ];
+  for (const args of [['config', '--check'], ['serve']]) {
+    const ran = await payonce(args, { PAYONCE_CONFIG: file, PAYONCE_PORT: '0' });
+    assert.equal(ran.code, 2, args.join(' '));
+    const told = ran.stderr.split('\n').flatMap((line) => line.split('PAYONCE_CONFIG: ')[1] ?? []);
+    assert.deepEqual(
+      told.map((line, at) => line.slice(0, expected[at]?.length)),
+      expected,
+    );
+    assert.doesNotMatch(ran.stderr, /not_address/);
+  }
+  const other = { ...network, genesisId: network.genesisId.replace(/.{8}$/, '00000000'), assets: [network.assets[0]] };
+  writeFileSync(
+    file,
+    JSON.stringify({
+      chains: [],
+      tron: [
+        {
+          ...other,
+          agreeing: 1,
+          expiresAfterMs: 60_000,
+          energy: {},
+          gas: { level: '5', topUpMax: '5' },
+          assets: [{ code: 'TRX', contract: null, decimals: 6 }],
+        },
+      ],
+      wallets: [{ chain: 'tron:0x2b6653dc', address: master, kind: 'GAS' }],
+    }),
+  );
+  const wrong = (await payonce(['config', '--check', '--json'], { PAYONCE_CONFIG: file })).problem().detail;
+  assert.equal(
+    wrong,
+    'PAYONCE_CONFIG: wallets[0].chain: got "tron:0x2b6653dc", expected one of tron:0x00000000 (the end of tron[0].genesisId)',
+    'a gas wallet that names another chain is no missing gas wallet',
+  );
+  rmSync(folder, { recursive: true });
+});
+
 test('production needs what development does without', async () => {
   const ran = await payonce(['config', '--check', '--json'], { PAYONCE_ENV: 'production' });
   assert.equal(ran.code, 2);

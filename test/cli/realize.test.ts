@@ -98,7 +98,7 @@ test('wallets that the configuration names are registered at the start, and one 
     [{ ...wallet, address: '0x12' }, /wallets\[0\]\.address/],
   ];
   for (const [one, why] of refused) {
-    const told = await start([one]);
+    const told = await start([one, { ...wallet, address: `0x${'7'.repeat(40)}` }]);
     assert.notEqual(told, 'started', `it started on another kind of wallet: ${JSON.stringify(one)}`);
     assert.match(told, why);
   }

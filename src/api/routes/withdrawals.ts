@@ -139,6 +139,13 @@ function destinationOf(deps: ApiDeps, asset: Asset, text: string): string {
       expected: 'an asset of a chain; a bank transfer is POST /v1/transfers',
     });
   const read = deps.readDestination(asset.chain, text);
+  if (!read.ok && read.fault === 'no_chain')
+    throw new PayonceError('PO_ASSET_UNKNOWN', {
+      detail: `${asset.code} is an asset of ${asset.chain}, which is not configured any more`,
+      pointer: '/asset',
+      got: asset.id,
+      expected: read.expected,
+    });
   if (!read.ok)
     throw new PayonceError('PO_ADDRESS_INVALID', { pointer: '/destination', got: text, expected: read.expected });
   return read.address;
