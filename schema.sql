@@ -80,6 +80,28 @@ create table payonce.alerts (
 );
 CREATE UNIQUE INDEX alerts_open ON payonce.alerts USING btree (kind, key) WHERE (cleared_at IS NULL);
 
+create table payonce.allowances (
+  id text not null,
+  proposal_id text not null,
+  step smallint not null,
+  rail text not null,
+  wallet text not null,
+  relayer text not null,
+  asset_id text not null,
+  units numeric(78,0) not null,
+  then_units numeric(78,0),
+  lowers boolean not null,
+  constraint allowances_pkey PRIMARY KEY (id),
+  constraint allowances_proposal_id_step_key UNIQUE (proposal_id, step),
+  constraint allowances_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint allowances_check CHECK ((relayer <> wallet)),
+  constraint allowances_check1 CHECK (((then_units IS NULL) OR ((then_units > (0)::numeric) AND (units = (0)::numeric) AND (step = 1)))),
+  constraint allowances_step_check CHECK ((step = ANY (ARRAY[1, 2]))),
+  constraint allowances_units_check CHECK (((units >= (0)::numeric) AND (units < ((2)::numeric ^ (256)::numeric))))
+);
+CREATE TRIGGER allowances_append_only BEFORE DELETE OR UPDATE ON payonce.allowances FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
+CREATE TRIGGER allowances_no_truncate BEFORE TRUNCATE ON payonce.allowances FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
 create table payonce.api_keys (
   id text not null,
   partner_id text not null,
@@ -1530,6 +1552,18 @@ create table payonce.references_used (
 );
 CREATE TRIGGER references_used_append_only BEFORE DELETE OR UPDATE ON payonce.references_used FOR EACH ROW EXECUTE FUNCTION payonce.refuse_change();
 CREATE TRIGGER references_used_no_truncate BEFORE TRUNCATE ON payonce.references_used FOR EACH STATEMENT EXECUTE FUNCTION payonce.refuse_change();
+
+create table payonce.relayer_shortages (
+  rail text not null,
+  wallet text not null,
+  relayer text not null,
+  asset_id text not null,
+  until timestamp with time zone not null,
+  held_by text,
+  constraint relayer_shortages_pkey PRIMARY KEY (rail, wallet, relayer, asset_id),
+  constraint relayer_shortages_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES payonce.assets(id),
+  constraint relayer_shortages_held_by_fkey FOREIGN KEY (held_by) REFERENCES payonce.allowances(id)
+);
 
 create table payonce.returns (
   id text not null,

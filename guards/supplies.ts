@@ -2,6 +2,7 @@
 import type { Guard } from './guard.ts';
 
 const SUPPLIES = 'test/flows/supplies.test.ts';
+const RELAYERS = 'test/flows/relayers.test.ts';
 
 export const BOUGHT: Guard[] = [
   {
@@ -84,5 +85,41 @@ export const BOUGHT: Guard[] = [
     test: 'test/flows/supplies-bounds.test.ts',
     title: /what a market takes above the order’s price is booked as taken and told/,
     expect: /nothing more is ordered there/,
+  },
+  {
+    name: 'a relayer that the configuration names no more seals nothing',
+    file: 'src/engine/relayers.ts',
+    find: 'for (const { effect } of await outsidePool(tx, relayed)) barred.set(effect.id, REMOVED);',
+    replace: '',
+    test: RELAYERS,
+    title: /a relayer that leaves the configuration between plan and seal seals nothing/,
+    expect: /sealed: 1n/,
+  },
+  {
+    name: 'nothing is planned or bought for a relayer that was removed',
+    file: 'src/engine/advance.ts',
+    find: 'const effects = await leaveRemoved(deps.pool, rail, claimed);',
+    replace: 'const effects = claimed;',
+    test: RELAYERS,
+    title: /a relayer that left the configuration gets nothing planned/,
+    expect: /gas_short|no_relayer|\[/,
+  },
+  {
+    name: 'nothing is sealed for a relayer whose allowance is being lowered',
+    file: 'src/engine/relayers.ts',
+    find: 'if (allowance !== null) barred.set(',
+    replace: "if (allowance === '') barred.set(",
+    test: 'test/flows/allowances.test.ts',
+    title: /an allowance is lowered only when what the relayer sent is in a block/,
+    expect: /RELAYER_HELD/,
+  },
+  {
+    name: 'an allowance is lowered after what was sent by it',
+    file: 'src/flows/allowances/index.ts',
+    find: 'barred: (tx, effects) => store.findUnderWay(tx, effects),',
+    replace: 'barred: () => Promise.resolve(new Map()),',
+    test: 'test/flows/allowances.test.ts',
+    title: /an allowance is lowered only when what the relayer sent is in a block/,
+    expect: /BARRED/,
   },
 ];

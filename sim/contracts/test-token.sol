@@ -15,6 +15,7 @@ contract TestToken {
     mapping(address => bool) public blacklisted;
     bool public returnsBool;
     bool public lies;
+    bool public strictAllowance;
 
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -48,7 +49,13 @@ contract TestToken {
         lies = yes;
     }
 
+    /// As USDT: what is allowed changes from 0 or to 0 only.
+    function setStrictAllowance(bool yes) external onlyOwner {
+        strictAllowance = yes;
+    }
+
     function approve(address spender, uint256 value) external returns (bool) {
+        require(!strictAllowance || value == 0 || allowance[msg.sender][spender] == 0, "first to 0");
         allowance[msg.sender][spender] = value;
         emit Approval(msg.sender, spender, value);
         return true;

@@ -12,6 +12,8 @@ export type TokenProgram = {
   readonly moves: boolean;
   /** Kept by the token's owner out of each transfer, in 1/10000. */
   readonly feeBasisPoints: bigint;
+  /** As USDT: what is allowed changes from 0 or to 0 only. */
+  readonly strictAllowance: boolean;
   readonly owner: Address;
 };
 

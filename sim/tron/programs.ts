@@ -134,7 +134,9 @@ function runToken(token: TokenProgram, call: Call): Returned {
       );
     case 'approve': {
       const [spender, units] = asked.args;
-      state.setCell(cellOf(self, 'allowance'), `${caller}:${fromEvm(spender)}`, units);
+      const key = `${caller}:${fromEvm(spender)}`;
+      if (token.strictAllowance && units > 0n && state.cell(cellOf(self, 'allowance'), key) > 0n) return revert();
+      state.setCell(cellOf(self, 'allowance'), key, units);
       const log = {
         address: self,
         topics: [APPROVAL_TOPIC, topicOf(caller), topicOf(fromEvm(spender))],

@@ -257,6 +257,7 @@ export async function startTron(options: TronOptions = {}): Promise<Tron> {
         returns: 'false',
         moves: true,
         feeBasisPoints: 0n,
+        strictAllowance: false,
         owner: owner === undefined ? at : addressOf(owner),
         ...rest,
       });

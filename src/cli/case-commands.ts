@@ -19,6 +19,7 @@ const SUMMARY_CHARACTERS_MAX = 90;
 
 /** What usually decides a case of this kind; the verbs are safe in any order. */
 const NEXT: Readonly<Record<CaseKind, string>> = {
+  allowance_asked: 'a second person approves the proposal (payonce case approve), or close it',
   undecided:
     'look again (effect look), ask again with the same identity (effect ask); on a chain also bump or cancel; elsewhere two persons may say settled or absent.',
   long_stay: 'see what is known (effect show) and look again (effect look); it closes by itself when it ends.',
@@ -248,6 +249,7 @@ const OPTIONS = {
   finding: 'a finding: payonce repair propose FINDING',
   as: '--as returned|treasury|partner (of a finding: payonce repair propose FINDING --as)',
   reference: 'what arrived: payonce funding propose --reference',
+  relayer: 'a relayer: payonce wallet approve --relayer',
   amount: '--amount AMOUNT',
   direction: '--direction recall|credit_again',
 } as const;

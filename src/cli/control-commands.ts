@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { auditAct } from '../engine/administration.ts';
 import { listRails, needWallet, releaseWallet, resumeRail, signOffDatabase, stopRail } from '../engine/stops.ts';
 import { PayonceError } from '../kernel/errors.ts';
+import { addAllowanceCommands } from './allowance-commands.ts';
 import { argument, type Bind } from './binding.ts';
 import type { CliDeps, Wired } from './deps.ts';
 import { EXIT, moment, paint, printable, table } from './output.ts';
@@ -36,6 +37,7 @@ export function addControlCommands(program: Command, bind: Bind, deps: CliDeps):
 
 function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
   addWalletList(wallet, bind, deps);
+  addAllowanceCommands(wallet, bind, deps);
   bind(wallet.command('create').description('make a key in the keystore and tell its address (admin)'), async () => {
     const { evm, tron } = await deps.withDatabase(async ({ pool, operatorKey }) => {
       // Asked before the key is made, written down after: a key file that nobody may have made would stay.

@@ -192,6 +192,10 @@ async function unwind(tx: Tx, effect: EffectRow, caseId: string, reason: string)
     [effect.id],
   );
   const posting = rows[0];
+  if (posting === undefined && effect.amount === 0n) {
+    await closeOne(tx, caseId, `unwound by two persons: ${reason}`);
+    return 'unwound it: it moved nothing, so nothing of it was booked';
+  }
   if (posting === undefined) throw new InvariantBroken(`effect ${effect.id} has no posting`);
   const verdict = await reverse(tx, {
     postingId: posting.id,

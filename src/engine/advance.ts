@@ -17,7 +17,7 @@ import { leaseMsOf, sendWindowMs } from './lease.ts';
 import type { PlanWait, Rail, SealedEffect, VariantKind } from './rail.ts';
 import { record, type Recorded } from './record.ts';
 import type { Pass } from './judge.ts';
-import { relaysAgain } from './relayers.ts';
+import { leaveRemoved, relaysAgain } from './relayers.ts';
 import { type Planned, sealPlanned } from './seal.ts';
 import { readSafely, toSealed } from './sealed.ts';
 import { keyWindowMs, sendAll, sendsFit, signAndStore } from './send.ts';
@@ -97,7 +97,8 @@ export async function advanceEffect(
 
 /** `effects` as they were read in the claim's own transaction: read later, a stalled worker would take the next one's
  *  token for its own, and the fence would let both through. */
-async function advancePending(deps: EngineDeps, rail: Rail, effects: readonly EffectRow[]): Promise<void> {
+async function advancePending(deps: EngineDeps, rail: Rail, claimed: readonly EffectRow[]): Promise<void> {
+  const effects = await leaveRemoved(deps.pool, rail, claimed);
   const usable = await surveySigners(deps, rail, effects);
   const inFlight = await loadInFlight(deps.pool, rail.name);
   const openPerSigner = await loadOpenOf(deps.pool, rail.name, [...new Set(usable.map((effect) => effect.signer))]);

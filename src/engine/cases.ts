@@ -19,6 +19,7 @@ export const CASE_KINDS = {
   leg_correction: 'what a settled leg moved is to be taken back or moved once more: an operator asked for it',
   leg_disputed: 'a partner disputes a leg: nothing moves it until two persons say what happened',
   books_refused: 'a verdict could not be booked five times in a row',
+  allowance_asked: 'how much a relayer may move of a wallet’s token: two persons decide',
   overpriced: 'a market took more for an order of ours than it allowed',
   moved_otherwise: 'our payload was mined without the log that was meant',
   signer_quarantined: 'the chain shows a use of our nonce that we did not sign',

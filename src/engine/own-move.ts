@@ -1,6 +1,6 @@
 /**
  * Own moves: effects that move money between wallets of ours, or spend it for a wallet's sake (realizations, collections,
- * top-ups, energy). The one mechanism; the flows over it say what is due and when.
+ * top-ups, energy), or only set something for one (allowances: their amount is 0). The one mechanism; the flows over it say what is due and when.
  *
  * Promises: one subject per natural key, for ever, and one open effect per lane, whoever asks and however many processes at
  * once; what is there already is an answer, not an error. Settling books custody of the wallet → custody of the receiver
@@ -26,7 +26,7 @@ export const OWN_PARTNER = 'par_own';
 
 /** What a flow over this mechanism is. `payonce.own_move_kinds` has the same table, for the invariants. */
 export interface OwnMoveKind {
-  readonly subjectType: 'realization' | 'collection' | 'topup' | 'energy';
+  readonly subjectType: 'realization' | 'collection' | 'topup' | 'energy' | 'allowance';
   readonly idPrefix: IdPrefix;
   /** The posting's key, from the subject's id: one of `postingKey`. */
   key(subjectId: string): string;

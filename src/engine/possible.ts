@@ -19,6 +19,7 @@ type Needed =
   | 'finding'
   | 'as'
   | 'reference'
+  | 'relayer'
   | 'amount'
   | 'direction';
 
@@ -29,6 +30,7 @@ const NEEDS: Partial<Readonly<Record<Verb, readonly Needed[]>>> = {
   decide_line: ['line', 'fate'],
   repair: ['finding', 'as'],
   fund: ['reference'],
+  allowance: ['relayer'],
   p2p_correct: ['amount', 'direction'],
   p2p_surplus: ['as'],
 };

@@ -28,6 +28,7 @@ export const VERBS = [
   'decide_line',
   'repair',
   'fund',
+  'allowance',
   'void_statement',
   'p2p_settle',
   'p2p_void',
@@ -42,6 +43,7 @@ const FLOW_VERBS: readonly Verb[] = [
   'decide_line',
   'repair',
   'fund',
+  'allowance',
   'void_statement',
   'p2p_settle',
   'p2p_void',
@@ -51,6 +53,7 @@ const FLOW_VERBS: readonly Verb[] = [
 
 /** `evidenceId`: strike · `deposit_id`: reverse_deposit · `chain`, `from_block`: resume_scan · `line`, `fate`: decide_line ·
  *  `finding`, `as`, and where it is whose, `partner_id`, `effect_id`: repair · `asset`, `amount`, `reference`, `partner_id`: fund ·
+ *  what `payonce wallet approve` writes: allowance ·
  *  `leg`, where the case is not about one: p2p_…; `amount`, `direction`: p2p_correct · `as`, `partner_id`, `amount`: p2p_surplus. */
 export type Detail = { readonly reason: string; readonly evidenceId?: string } & Readonly<Record<string, string>>;
 

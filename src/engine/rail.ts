@@ -178,8 +178,9 @@ export interface PlanWait {
   readonly waitMs?: number;
   /** What would end the wait and can be bought: whoever supplies it is asked in the transaction of the give-back. */
   readonly needs?: Need;
-  /** It is the signer that is short (of gas, bandwidth): another one of the pool may do it. */
-  readonly signerShort?: boolean;
+  /** It is the signer that is short (of gas, bandwidth; `allowance`: of what this wallet lets it move of this token): another one
+   *  of the pool may do it. */
+  readonly signerShort?: boolean | 'allowance';
 }
 
 /**
@@ -360,6 +361,23 @@ export interface SignerSurvey {
   readonly nonceHead: bigint | null;
 }
 
+/** What a wallet lets a relayer move of a token: `units` in place of what stood before. */
+export interface AllowanceAsked {
+  readonly contract: string;
+  readonly wallet: string;
+  readonly relayer: string;
+  readonly units: bigint;
+}
+
+/** Chains: relayers move a wallet's tokens by an allowance that the wallet gives at the token (R15). */
+export interface Allowances {
+  /** The wallet's own call, and what must be seen for success. Pure. */
+  call(asked: AllowanceAsked): ContractCall;
+  /** What stands at the head, and whether the token takes the new figure straight away (some change one from 0 only); `null`: no
+   *  node tells. */
+  ask(asked: AllowanceAsked): Promise<{ readonly units: bigint; readonly takes: boolean } | null>;
+}
+
 export interface Rail {
   readonly name: string;
   readonly capabilities: Capabilities;
@@ -369,6 +387,7 @@ export interface Rail {
   seal(effect: EffectIntent, plan: Plan, allotment: Allotment | null): Seal;
   /** Sequenced rails: what the chain knows of these signers. */
   survey?(signers: readonly string[]): Promise<readonly SignerSurvey[]>;
+  readonly allowances?: Allowances;
   /** Chains: the parameters of the next variant. `original` comes from the plan alone, without I/O. */
   specify?(sealed: SealedEffect, kind: VariantKind): Promise<VariantSpec>;
   /** Chains: a deterministic signature over the sealed payload with these parameters. */

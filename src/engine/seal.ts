@@ -13,6 +13,7 @@ import type { Pool, Tx } from '../db/pool.ts';
 import { assert } from '../kernel/errors.ts';
 import { type NewSeal, sealEffects } from './edges.ts';
 import type { Allotment, EffectIntent, Plan, Rail, SealedEffect } from './rail.ts';
+import { findBarredRelayers } from './relayers.ts';
 import { type EffectRow, type GiveBack, giveBack, lockEffects } from './store.ts';
 
 const RAIL_STATE = `select seals_stopped_reason, doubt_max_units
@@ -218,9 +219,15 @@ async function brakes(
     if (flow.barred !== undefined && mine.length > 0)
       for (const [id, why] of await flow.barred(tx, mine)) barred.set(id, why);
   }
+  const relayers = await findBarredRelayers(tx, rail.name, effects);
   const allowed: EffectRow[] = [];
   const refused: GiveBack[] = [];
   for (const effect of effects) {
+    const relayer = relayers.get(effect.id);
+    if (relayer !== undefined) {
+      refused.push(back(effect, relayer, STOPPED_MS));
+      continue;
+    }
     const why = barred.get(effect.id);
     if (why !== undefined) {
       refused.push(back(effect, `BARRED: ${why}`, BARRED_MS));

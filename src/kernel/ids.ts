@@ -15,6 +15,7 @@
  *   COL_MOVE:{collection}         a sweep: custody of a deposit address → custody of the master wallet
  *   TOPUP:{topup}                 gas for a wallet of ours: custody → custody
  *   ENERGY:{energy}               energy rented: custody → gas
+ *   ALLOWANCE:{allowance}         reserved: an allowance moves nothing, and only its gas is booked
  *   DEP_CREDIT:{deposit}          a deposit's CREDIT
  *   DEP_FEE:{deposit}             its FEE
  *   DEP_SUSPENSE:{transfer}       an inflow that belongs to nobody
@@ -51,6 +52,7 @@ export type IdPrefix =
   | 'col'
   | 'top'
   | 'nrg'
+  | 'alw'
   | 'pdo'
   | 'pwo'
   | 'leg'
@@ -139,6 +141,7 @@ export const postingKey = {
   collectionMove: (collectionId: string) => `COL_MOVE:${collectionId}`,
   topup: (topupId: string) => `TOPUP:${topupId}`,
   energy: (energyId: string) => `ENERGY:${energyId}`,
+  allowance: (allowanceId: string) => `ALLOWANCE:${allowanceId}`,
   depositCredit: (depositId: string) => `DEP_CREDIT:${depositId}`,
   depositFee: (depositId: string) => `DEP_FEE:${depositId}`,
   depositSuspense: (transferId: bigint) => `DEP_SUSPENSE:${transferId}`,

@@ -41,7 +41,8 @@ export function assetShape(spelling: Spelling) {
       ),
       relayers: Type.Optional(
         Type.Array(Address(spelling.relays), {
-          description: 'Tokens only; each payment takes the one with the most room that is not short of gas',
+          description:
+            'Tokens only; each payment takes the one with the most room that is not short of gas and has an allowance of the wallet (`payonce wallet approve`). One that is taken out signs nothing more',
           absent: 'the wallet signs itself',
           ...says('a list of addresses'),
         }),

@@ -18,6 +18,8 @@ import { confirmNamed } from '../engine/confirm.ts';
 import type { EngineDeps, FlowVerb } from '../engine/deps.ts';
 import { makeEngine } from '../engine/engine.ts';
 import { quarantineWallet } from '../engine/quarantine.ts';
+import type { Rail } from '../engine/rail.ts';
+import { makeAllowanceFlow, makeAllowanceVerbs } from '../flows/allowances/index.ts';
 import { makeCollections } from '../flows/collections/index.ts';
 import { makeScanner, type Scanner } from '../flows/deposits/index.ts';
 import {
@@ -124,6 +126,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     ...markets.map(({ rail }) => rail),
     ...escrows.map(({ rail }) => rail),
   ];
+  const railOf = (name: string): Rail | undefined => rails.find((rail) => rail.name === name);
   const supplies = makeSupplies({ pool, makeId, log, readBalance: balanceReader(configured) }, policy);
   const chainOf = (chain: string): Chain | undefined => configured.find((one) => one.chain === chain);
   const wordOf: PayoutDeps['wordOf'] = (chain, address) => {
@@ -154,6 +157,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       makeCollections(chart),
       makeRealizations(chart),
       ...makeSupplyFlows(chart, log, makeId),
+      makeAllowanceFlow(chart, makeId, railOf),
       ...makeP2pFlows(chart, makeId),
       makePayoutFlow(chart),
       makePayoutBatches(chart, makeId),
@@ -166,6 +170,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
       ...makeRepairVerbs({ pool, chart, makeId }),
       ...makeFundingVerbs({ pool, chart }),
       ...makeStatementVerbs(pool),
+      ...makeAllowanceVerbs({ pool, makeId, railOf }),
       ...legVerbs,
       decide_line: ofSubject({ transfer_batch: batchVerbs.decide_line, payout_batch: payoutVerbs.decide_line }),
       close: objectAll([batchVerbs.close, depositVerbs.close, legVerbs.close, payoutVerbs.close]),

@@ -176,6 +176,7 @@ test('the kinds of own moves and their keys are the same in the code and in the 
   assert.deepEqual(
     rows.map((row) => `${row.subject_type} ${row.key_kind}:x ${row.arrives_at}`),
     [
+      `allowance ${postingKey.allowance('x')} gas`,
       `collection ${postingKey.collectionMove('x')} custody`,
       `energy ${postingKey.energy('x')} gas`,
       `realization ${postingKey.realizationMove('x')} custody`,

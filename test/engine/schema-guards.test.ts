@@ -628,7 +628,8 @@ test('no table that says what happened can be emptied', async () => {
     `select c.relname as name from pg_class c
      where c.relnamespace = 'payonce'::regnamespace and c.relkind = 'r'
        and c.relname not in ('settings', 'migrations', 'rails', 'database_marks', 'alerts', 'api_keys', 'asset_policies',
-                             'chain_checks', 'collection_terms', 'needs', 'p2p_import_lines', 'p2p_routes', 'wallet_levels')
+                             'chain_checks', 'collection_terms', 'needs', 'p2p_import_lines', 'p2p_routes', 'relayer_shortages',
+                             'wallet_levels')
      order by 1`,
   );
   assert.ok(rows.length > 25);

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { encodeFunctionData, erc20Abi } from 'viem';
 import { sendAndMine } from '../../sim/evm-send.ts';
+import { advanceOnce } from '../../src/engine/advance.ts';
 import { endWaitAlerts } from '../../src/engine/wait.ts';
 import { leaveQuarantinedOnce } from '../../src/engine/relayers.ts';
 import { createWithdrawals } from '../../src/flows/withdrawals/index.ts';
@@ -144,7 +145,7 @@ test('without an allowance nothing is sealed, and the reason says what to approv
     'select wait_reason, sealed_at from payonce.effects',
   );
   assert.equal(rows[0]?.sealed_at, null);
-  assert.match(rows[0]?.wait_reason ?? '', /^ALLOWANCE_SHORT: .*approve it/);
+  assert.match(rows[0]?.wait_reason ?? '', /^ALLOWANCE_SHORT: .*payonce wallet approve --chain /);
   await assertBooksClean(world.pool, { books: await world.books(), wallets: world.wallets });
 });
 
@@ -188,5 +189,80 @@ test('who relays is frozen by the seal: another one afterwards is refused by the
     /frozen/,
   );
   await world.drain();
+  await assertBooksClean(world.pool, { books: await world.books(), wallets: world.wallets });
+});
+
+test('a relayer that left the configuration gets nothing planned, bought or sealed: what it was given goes to the pool as it is, or to the wallet itself (req R15)', async (t) => {
+  const one = await scene(t);
+  const { world, master, relayers } = one;
+  const [gone = '', kept = ''] = relayers;
+  await take(one, 4);
+  assert.equal((await signersOf(one)).size, 2);
+  // It has nothing to pay with: planned for it, gas would be bought.
+  await setCoin(one, gone, 0n);
+  await world.pool.query('update payonce.asset_policies set relayers = $1', [[kept]]);
+  await world.drain();
+  assert.deepEqual([...(await signersOf(one))], [[kept, { n: 4n, sealed: 4n }]]);
+  assert.deepEqual(await alerts(one), []);
+
+  await take(one, 2);
+  await world.pool.query("update payonce.asset_policies set relayers = '{}'");
+  await world.drain();
+  assert.deepEqual((await signersOf(one)).get(master), { n: 2n, sealed: 2n });
+  assert.equal((await world.paid()).length, 6);
+  await assertBooksClean(world.pool, { books: await world.books(), wallets: world.wallets });
+});
+
+test('a relayer that leaves the configuration between plan and seal seals nothing (req R15)', async (t) => {
+  const one = await scene(t);
+  const { world, relayers } = one;
+  const [gone = '', kept = ''] = relayers;
+  await world.pool.query('update payonce.asset_policies set relayers = $1', [[gone]]);
+  await take(one, 1);
+  await advanceOnce(world.engine, {
+    ...world.rail,
+    async plan(effects, context) {
+      const verdicts = await world.rail.plan(effects, context);
+      await world.pool.query('update payonce.asset_policies set relayers = $1', [[kept]]);
+      return verdicts;
+    },
+  });
+  assert.deepEqual([...(await signersOf(one))], [[gone, { n: 1n, sealed: 0n }]]);
+  const { rows } = await world.pool.query<{ why: string }>('select wait_reason as why from payonce.effects');
+  assert.match(rows[0]?.why ?? '', /^RELAYER_REMOVED: /);
+  await world.drain();
+  assert.deepEqual([...(await signersOf(one))], [[kept, { n: 1n, sealed: 1n }]]);
+});
+
+test('at intake a relayer whose coin runs out, or that lacks this wallet’s allowance, is not chosen while another one is there (req R7, R15)', async (t) => {
+  const one = await scene(t);
+  const { world, relayers } = one;
+  const [poor = '', rich = ''] = relayers;
+  const chain = `eip155:${world.anvil.chainId}`;
+  await world.pool.query(
+    `insert into payonce.wallet_levels (chain, address, asset_id, units, warn_below, burned, burned_ms, is_short, source)
+     values ($1, $2, $3, 1, 5, 0, 1, true, 'chain')`,
+    [chain, poor, world.coinAssetId],
+  );
+  await take(one, 3);
+  assert.deepEqual([...(await signersOf(one)).keys()], [rich], 'known short of coin: the other one has all');
+  // Where it is the only one, it is taken: nothing says that it cannot pay for this one.
+  await world.pool.query('update payonce.asset_policies set relayers = $1', [[poor]]);
+  await take(one, 1);
+  assert.equal((await signersOf(one)).get(poor)?.n, 1n);
+  await world.drain();
+
+  await world.pool.query('delete from payonce.wallet_levels');
+  await world.pool.query('update payonce.asset_policies set relayers = $1', [relayers]);
+  await allow(world, poor, 0n);
+  await world.anvil.mine(4);
+  await world.pool.query('update payonce.signers set next_nonce = 3 where address = $1', [one.master]);
+  await take(one, 2);
+  await world.drain();
+  const before = (await signersOf(one)).get(poor)?.n;
+  await take(one, 4);
+  assert.equal((await signersOf(one)).get(poor)?.n, before, 'seen without an allowance: the other one has all');
+  await world.drain();
+  assert.equal((await world.paid()).length, 10);
   await assertBooksClean(world.pool, { books: await world.books(), wallets: world.wallets });
 });

@@ -65,6 +65,7 @@ test('req W3: every posting key is at most 80 characters, even of the longest id
     collectionMove: postingKey.collectionMove(id),
     topup: postingKey.topup(id),
     energy: postingKey.energy(id),
+    allowance: postingKey.allowance(id),
     depositCredit: postingKey.depositCredit(id),
     depositFee: postingKey.depositFee(id),
     depositSuspense: postingKey.depositSuspense(number),

@@ -191,7 +191,7 @@ test('the terms and events of docs/payouts.md are what the API takes', () => {
 
 test('the commands of docs/production.md, docs/p2p.md and docs/payouts.md exist', async () => {
   const commands = ['production.md', 'p2p.md', 'payouts.md'].flatMap((name) => [
-    ...page(name).matchAll(/^payonce ((?:p2p )?[a-z ]+?)(?= --| alice| bob| off| par_| pdo_| prg_| +#|$)/gm),
+    ...page(name).matchAll(/^payonce ((?:p2p )?[a-z ]+?)(?= --| alice| bob| off| prop_| par_| pdo_| prg_| +#|$)/gm),
   ]);
   assert.ok(commands.length >= 19);
   for (const [, words = ''] of commands) {

@@ -58,6 +58,7 @@ export interface TronApp {
 export interface TronAppOptions {
   readonly label: string;
   readonly sim?: TronOptions;
+  readonly token?: Parameters<Tron['deployToken']>[0];
   /** Of USDT. */
   readonly asset?: Partial<TronConfig['assets'][number]>;
   readonly network?: Partial<TronConfig>;
@@ -117,7 +118,7 @@ async function keyring(folder: string) {
 
 export async function startTronApp(options: TronAppOptions): Promise<TronApp> {
   const tron = await startTron({ nodes: [{ name: 'a' }, { name: 'b' }], ...options.sim });
-  const token = tron.deployToken();
+  const token = tron.deployToken(options.token);
   tron.fund(MASTER, 10_000n * TRX);
   tron.fund(GAS, 10_000n * TRX);
   tron.fund(STRANGER, 1_000_000n * TRX);

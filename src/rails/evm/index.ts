@@ -9,13 +9,14 @@
  * proof that nothing moved. It holds no database handle.
  * Beside it: the deposit scanner reads whole blocks through `blocks`, on connections of its own.
  * Files: rpc (the wire), nodes (which chain, heads), plan, fees, payload (the seal), signer and keystore, send, look,
- * competitor (who used the nonce), read, receipt, answers (the table of node answers), address, blocks, check, survey.
+ * allowances (relayers'), competitor (who used the nonce), read, receipt, answers (the table of node answers), address, blocks, check, survey.
  */
 import type { AssetRef, Capabilities, Rail } from '../../engine/rail.ts';
 import { assert } from '../../kernel/errors.ts';
 import { type Log, silentLog } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
+import { makeAllowances } from './allowances.ts';
 import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
 import { marketCalls, nextSpec, originalSpec, readMarket } from './fees.ts';
@@ -101,6 +102,7 @@ export function makeEvmRail(config: EvmRailConfig, deps: EvmRailDeps): EvmRail {
     capabilities,
     plan: (effects, context) => planEffects(nodes, planConfig, effects, context),
     seal: (effect, plan, allotment) => sealEffect(config.chainId, effect, plan, allotment),
+    allowances: makeAllowances(nodes),
     survey: (signers) => surveySigners(nodes, askWithinMs, signers),
     async specify(sealed, kind) {
       if (kind === 'original') return originalSpec(sealed.plan);

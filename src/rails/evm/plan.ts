@@ -6,6 +6,7 @@
  * final is taken off twice, which waits a little and never overdraws.
  */
 import type { EffectIntent, Need, Plan, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
+import { allowanceShort } from '../approval.ts';
 import { planOfQuote, quotedIntent, spenderOf, termsFault } from '../call-terms.ts';
 import { askOneInTime, freeFirst } from '../in-time.ts';
 import { canonicalAddress } from './address.ts';
@@ -210,17 +211,16 @@ function askAbout(effect: EffectIntent, questions: Questions) {
         ? null
         : questions.add({
             method: 'eth_call',
-            params: [
-              {
-                to: canonicalAddress(contract),
-                data: ALLOWANCE + wordOfAddress(effect.wallet).slice(2) + wordOfAddress(spender.address).slice(2),
-              },
-              'latest',
-            ],
+            params: [allowanceCall(contract, effect.wallet, spender.address), 'latest'],
           }),
     estimate: questions.add({ method: 'eth_estimateGas', params: [transaction] }),
     simulation: questions.add({ method: 'eth_call', params: [transaction, 'latest'] }),
   };
+}
+
+export function allowanceCall(contract: string, wallet: string, relayer: string): { to: string; data: string } {
+  const words = wordOfAddress(wallet).slice(2) + wordOfAddress(relayer).slice(2);
+  return { to: canonicalAddress(contract), data: ALLOWANCE + words };
 }
 
 /** What is left per (address, asset) and per signer while the batch is judged in order. */
@@ -308,7 +308,7 @@ function judge(
   const coinLeft = budget.coinLeft(signer, coinBalance);
   const isCoin = effect.asset.contract === null;
   if (!isCoin) {
-    const balance = tokenBalance(shown.token);
+    const balance = wordIn(shown.token);
     if (balance === null) return wait('NODE_DOWN', `no token balance: ${faultOf(shown.token ?? undefined)}`);
     const left = budget.left(wallet, effect.asset.id, balance);
     if (left < effect.amount) return insufficient(effect, wallet, left, effect.amount);
@@ -316,15 +316,12 @@ function judge(
   if (coinLeft < value) return insufficient(effect, signer, coinLeft, value);
 
   if (shown.allowance !== null) {
-    const allowed = tokenBalance(shown.allowance);
+    const allowed = wordIn(shown.allowance);
     if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(shown.allowance)}`);
     if (allowed < effect.amount)
       return {
-        ...wait(
-          'ALLOWANCE_SHORT',
-          `${wallet} allows ${spenderOf(effect, canonicalAddress)?.name} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
-        ),
-        signerShort: effect.lines === undefined,
+        ...wait('ALLOWANCE_SHORT', allowanceShort(effect, wallet, spenderOf(effect, canonicalAddress), allowed)),
+        signerShort: effect.lines === undefined ? 'allowance' : false,
       };
   }
   const isQuoted = effect.call?.minimum !== undefined;
@@ -380,7 +377,8 @@ function insufficient(effect: EffectIntent, address: string, left: bigint, neede
   );
 }
 
-function tokenBalance(result: RpcResult | null | undefined): bigint | null {
+/** One word as a figure. */
+export function wordIn(result: RpcResult | null | undefined): bigint | null {
   if (result?.kind !== 'result' || typeof result.value !== 'string') return null;
   return /^0x[0-9a-fA-F]{64}$/.test(result.value) ? BigInt(result.value) : null;
 }
@@ -390,7 +388,7 @@ const REVERTED =
 const FALSE_WORD = /^0x0{64}$/;
 
 /** `null`: nothing against it. An error that is not the contract's own speaks of the node. */
-function simulationRefusal(
+export function simulationRefusal(
   effect: EffectIntent | null,
   result: RpcResult | undefined,
   isQuoted: boolean,

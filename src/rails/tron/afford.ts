@@ -7,6 +7,7 @@
  */
 import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
 import type { Log } from '../../kernel/log.ts';
+import { allowanceShort } from '../approval.ts';
 import { planOfQuote, spenderOf } from '../call-terms.ts';
 import { canonicalAddress } from './address.ts';
 import { ENERGY_MARGIN_DENOMINATOR, ENERGY_MARGIN_NUMERATOR, FEE_LIMIT_SUN_MAX, RESULT_BYTES } from './limits.ts';
@@ -201,11 +202,8 @@ function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict
     if (allowed === null) return wait('NODE_DOWN', `no allowance: ${faultOf(scene.allowance)}`);
     if (allowed < effect.amount) {
       return {
-        ...wait(
-          'ALLOWANCE_SHORT',
-          `${wallet} allows ${spenderOf(effect, canonicalAddress)?.name} ${allowed} units of ${effect.asset.code}, ${effect.amount} are needed: approve it`,
-        ),
-        signerShort: effect.lines === undefined,
+        ...wait('ALLOWANCE_SHORT', allowanceShort(effect, wallet, spenderOf(effect, canonicalAddress), allowed)),
+        signerShort: effect.lines === undefined ? 'allowance' : false,
       };
     }
   }

@@ -18,6 +18,7 @@ import { type Log, silentLog } from '../../kernel/log.ts';
 import type { Ports } from '../../kernel/ports.ts';
 import { makeSendAgent, WIRE_LIMITS, type WireLimits } from '../http.ts';
 import type { PlanConfig } from './afford.ts';
+import { makeAllowances } from './allowances.ts';
 import { type BlockReader, makeBlockReader } from './blocks.ts';
 import { type AssetCheck, checkAssetOn } from './check.ts';
 import { makePace } from './lanes.ts';
@@ -112,6 +113,7 @@ export function makeTronRail(config: TronRailConfig, deps: TronRailDeps): TronRa
     capabilities,
     plan: (effects, context) => planEffects(nodes, planConfig, effects, context),
     seal: (effect, plan) => sealEffect(effect, plan),
+    allowances: makeAllowances(nodes),
     async specify(sealed, kind) {
       return specOf(sealed, kind);
     },

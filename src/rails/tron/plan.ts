@@ -143,7 +143,10 @@ async function whyHopeless(config: PlanConfig, effect: EffectIntent, context: Pl
   const fault = amountFault(effect.asset.contract, effect.amount) ?? amountFault(null, bodyOf(effect).value);
   if (fault !== null) return wait('AMOUNT_TOO_LARGE', fault);
   if (await config.holdsKey(effect.signer)) return null;
-  return wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`);
+  return {
+    ...wait('NO_KEY', `no key for ${effect.signer}: add its key file to the keystore`),
+    signerShort: canonicalAddress(effect.signer) !== canonicalAddress(effect.wallet),
+  };
 }
 
 type Told = Omit<Scene, 'prices' | 'frame'>;
@@ -198,7 +201,7 @@ function balanceCall(contract: string, wallet: string) {
   };
 }
 
-function allowanceCall(contract: string, wallet: string, relayer: string) {
+export function allowanceCall(contract: string, wallet: string, relayer: string) {
   return {
     owner_address: hexAddress(relayer),
     contract_address: hexAddress(contract),
