@@ -14,6 +14,7 @@ import { startEmbeddedPostgres } from '../src/db/embedded.ts';
 import { benchClaim } from './claim.ts';
 import { benchEffects } from './effects.ts';
 import { benchP2p } from './p2p.ts';
+import { benchPayouts } from './payouts.ts';
 import { benchPostings } from './postings.ts';
 import { type BenchOptions, type BenchResult, type Measured, printCounts, printLines } from './rounds.ts';
 
@@ -22,6 +23,7 @@ const LINES: Readonly<Record<string, (serverUrl: string, options: BenchOptions) 
   effects: benchEffects,
   claim: benchClaim,
   p2p: benchP2p,
+  payouts: benchPayouts,
 };
 
 /** What a durable server of this size is given; both sides run under it. */

@@ -33,31 +33,32 @@ const Hex = Type.String({ maxLength: 20_000, pattern: '^0x[0-9a-fA-F{}a-z_0-9]*$
 const Call = Type.Object(
   {
     to: Type.String({ maxLength: 100, description: 'the contract' }),
-    data: {
+    data: Type.Optional({
       ...Hex,
       description:
-        'hex in which {creator}, {amount}, {min_output}, {wallet} and {reference} stand for words of 32 bytes, {creator20} for the bare address; left out where the programme pays many in one call',
-    },
-    value: Type.Enum(['amount', 'nothing'], { description: 'the coin that goes with it' }),
-    logs: Type.Array(
-      Type.Object(
-        {
-          address: Type.String({ maxLength: 100 }),
-          topics: Type.Array(Type.Union([Hex, Type.Null()]), { maxItems: 4, description: 'words; null is any' }),
-          minimumWord: Type.Optional(
-            Type.Integer({ minimum: 0, maximum: 30, description: 'the word of the data that is the output' }),
-          ),
-        },
-        closed,
+        'hex in which {creator}, {amount}, {min_output}, {wallet} and {reference} stand for words of 32 bytes, {creator20} for the bare address',
+    }),
+    value: Type.Optional(Type.Enum(['amount', 'nothing'], { description: 'the coin that goes with it' })),
+    logs: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            address: Type.String({ maxLength: 100 }),
+            topics: Type.Array(Type.Union([Hex, Type.Null()]), { maxItems: 4, description: 'words; null is any' }),
+            minimumWord: Type.Optional(
+              Type.Integer({ minimum: 0, maximum: 30, description: 'the word of the data that is the output' }),
+            ),
+          },
+          closed,
+        ),
+        { maxItems: 10, description: 'what must be in the receipt for the creator to be paid' },
       ),
-      { maxItems: 10, description: 'what must be in the receipt for the creator to be paid' },
     ),
   },
-  closed,
+  { ...closed, description: 'where many are paid in one call: the contract alone' },
 );
 
 const terms = {
-  asset: AssetName,
   volume_decimals: Type.Optional(
     Type.Integer({ minimum: 0, maximum: 36, description: 'places of a volume; as the asset has, where absent' }),
   ),
@@ -92,7 +93,8 @@ const terms = {
   ),
   paused: Type.Optional(Type.Boolean({ description: 'true: accrues, and pays nothing meanwhile' })),
 };
-export const PutProgramme = Type.Object(terms, closed);
+export const ProgrammeTerms = Type.Object(terms, closed);
+export const PutProgramme = Type.Object({ asset: AssetName, ...terms }, closed);
 export const ProgrammeItem = Type.Object(
   {
     id: Id,

@@ -40,6 +40,14 @@ test('a programme is made once and changed by the same request; what is wrong in
     wrong.body.faults.map((one: { pointer: string }) => one.pointer),
     ['/rate', '/tiers/0/from', '/time_zone', '/call', '/threshold'],
   );
+  const many = await api.ask('PUT', '/v1/programmes/many', {
+    body: { ...TERMS, pays_by: 'multi_send', call: { to: SOMEBODY } },
+  });
+  assert.deepEqual([many.status, many.body.call?.to, many.body.pays_by], [201, SOMEBODY, 'multi_send'], many.text);
+  const bare = await api.ask('PUT', '/v1/programmes/bare', {
+    body: { ...TERMS, pays_by: 'call', call: { to: SOMEBODY } },
+  });
+  assert.deepEqual([bare.status, bare.body.pointer], [400, '/call/data']);
   const frozen = await api.ask('PUT', '/v1/programmes/main', { body: { ...TERMS, volume_decimals: 0 } });
   assert.deepEqual([frozen.status, frozen.body.pointer], [400, '/volume_decimals']);
 });

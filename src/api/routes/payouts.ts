@@ -16,6 +16,7 @@ import {
   toProgrammeView,
   toStatementCsv,
 } from '../../flows/payouts/index.ts';
+import type { Static } from 'typebox';
 import { PayonceError } from '../../kernel/errors.ts';
 import { callerOf } from '../auth.ts';
 import { fromCursor, pageItems, PLACE, toCursor, toPage } from '../cursor.ts';
@@ -270,15 +271,17 @@ function addressOf(deps: ApiDeps, asset: Asset, pointer: string, text: string): 
 }
 
 /** Contracts in the chain's one spelling, as everything that is stored. */
-function withAddresses(deps: ApiDeps, asset: Asset, terms: TermsRequest): TermsRequest {
-  if (terms.call === undefined) return terms;
-  const { call } = terms;
+function withAddresses(deps: ApiDeps, asset: Asset, terms: Static<typeof shapes.ProgrammeTerms>): TermsRequest {
+  const { call, ...rest } = terms;
+  if (call === undefined) return rest;
+  const { data = '0x', value = 'nothing', logs = [] } = call;
   return {
-    ...terms,
+    ...rest,
     call: {
-      ...call,
       to: addressOf(deps, asset, '/call/to', call.to),
-      logs: call.logs.map((log, index) => ({
+      data,
+      value,
+      logs: logs.map((log, index) => ({
         ...log,
         address: addressOf(deps, asset, `/call/logs/${index}/address`, log.address),
       })),
