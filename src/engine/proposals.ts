@@ -200,7 +200,7 @@ function objectionToAbsent(deps: EngineDeps, effect: EffectRow): string | null {
   if (effect.nonce !== null || sequenced)
     return 'the chain itself can decide: cancel it on chain with the same nonce, and its finality frees the money';
   if (provesAbsence(rail.capabilities))
-    return 'the chain itself decides: what expired is freed once two witnesses show that no block has it; look after its nodes';
+    return 'the chain itself decides: what expired is freed once two witnesses show that no block has it. Look after its nodes; what stands in a block with a word that this version does not know needs a version that does';
   if (effect.testimonies > 0) return 'inconclusive: testimony says that it moved';
   if (effect.believedEvidence === null || effect.latenessUntil === null) return null;
   if (effect.latenessUntil > effect.now)
