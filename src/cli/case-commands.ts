@@ -45,7 +45,7 @@ const NEXT: Readonly<Record<CaseKind, string>> = {
   after_release:
     'it did not happen: two persons choose fail (the partner is told) or next_try (sent once more, with a new hold).',
   unmatched_inbound:
-    'an event (about: inbox:…): payonce inbox show, then close it by two persons when it is explained; money on a chain: find its owner, then repair propose; a funding: compare it with the statement, then funding approve.',
+    'an event (about: inbox:…): payonce inbox show, then close it by two persons when it is explained; money on a chain: find its owner, compare the wallet (reconcile chain), which numbers the finding, then repair propose FINDING; a funding: compare it with the statement, then funding approve.',
   unknown_movement:
     'find out who moved it; a leaked key means: quarantine, move the funds. Then compare the wallet with its chain (reconcile chain) and book it by two persons (repair propose).',
   chain_difference: 'see what the report says (repair list); two persons book it: repair propose, repair approve.',

@@ -36,7 +36,7 @@ export function addChainCommands(program: Command, reconcile: Command, bind: Bin
       .command('chain')
       .description('wallets against their chain, both ways, to the unit; exit 1 where they differ')
       .requiredOption('--wallet <address>', 'repeatable', gathered, [])
-      .option('--chain <id>', 'for example eip155:1; needed where several are configured')
+      .option('--chain <id>', 'for example eip155:1; needed where the address is one on several')
       .option('--from <block>', 'the first block; absent: after what was compared before', readBlock)
       .option('--to <block>', 'the last block, a final one; absent: the highest', readBlock)
       .addOption(new Option('--csv', 'print the findings as CSV').conflicts('json')),
@@ -44,7 +44,7 @@ export function addChainCommands(program: Command, reconcile: Command, bind: Bin
       const progress = makeProgress(options.json !== true);
       const reports = await deps.withEngine(async ({ pool, chains }) => {
         try {
-          return await reconcileChain({ pool }, pickChain(chains, options.chain), {
+          return await reconcileChain({ pool }, pickChain(chains, options.chain, options.wallet), {
             wallets: options.wallet,
             from: options.from,
             to: options.to,
@@ -151,13 +151,25 @@ gas       what a foreign transaction cost        own       between two wallets o
   );
 }
 
-export function pickChain(chains: readonly ReconciledChain[], name: string | undefined): ReconciledChain {
-  const listed = chains.map((one) => one.chain).join(', ') || 'none; set PAYONCE_CONFIG';
-  const [first, ...others] = name === undefined ? chains : chains.filter((one) => one.chain === name);
+/** The chain that was named; else the only one on which all of `addresses` are addresses. */
+export function pickChain(
+  chains: readonly ReconciledChain[],
+  name: string | undefined,
+  addresses: readonly string[] = [],
+): ReconciledChain {
+  const listed = chains.map((one) => one.chain).join(', ');
+  if (chains.length === 0)
+    throw new PayonceError('PO_CONFIG_INVALID', { detail: 'No chain is configured here: set PAYONCE_CONFIG' });
+  const able = chains.filter((one) => addresses.every((address) => one.canonical(address) !== null));
+  const fitting = able.length === 0 ? chains : able;
+  const [first, ...others] =
+    name === undefined ? fitting : chains.filter((one) => one.chain === name || one.rail === name);
   if (first === undefined)
     throw new PayonceError('PO_NOT_FOUND', { detail: `There is no chain ${name ?? ''} here. Configured: ${listed}` });
   if (others.length > 0)
-    throw new PayonceError('PO_REQUEST_INVALID', { detail: `Say which chain (--chain ID): ${listed}` });
+    throw new PayonceError('PO_REQUEST_INVALID', {
+      detail: `Say which chain (--chain ID): ${[first, ...others].map((one) => one.chain).join(', ')}`,
+    });
   return first;
 }
 

@@ -179,6 +179,11 @@ function toJson({ asset, left }: { asset: SweptAsset; left: readonly LeftHolding
   };
 }
 
+/** Workers look for what is due twice a minute. */
+function nextCycle(at: Date | null): string {
+  return at !== null && at.getTime() <= Date.now() ? 'due now' : (moment(at) ?? '-');
+}
+
 function dustText(one: { asset: SweptAsset; left: readonly LeftHolding[] }): string {
   const { asset, total, min, left } = toJson(one);
   const largest = one.left
@@ -194,7 +199,7 @@ function dustText(one: { asset: SweptAsset; left: readonly LeftHolding[] }): str
   const more = left.length > rows.length ? `\n${left.length - rows.length} more; --json shows all` : '';
   return [
     heading(`${asset} on ${one.asset.chain}`),
-    `${paint('bold', `${total} ${asset}`)} at ${left.length} addresses; swept from ${min} on; next cycle ${moment(one.asset.nextAt) ?? '-'}`,
+    `${paint('bold', `${total} ${asset}`)} at ${left.length} addresses; swept from ${min} on; next cycle ${nextCycle(one.asset.nextAt)}`,
     table(['ADDRESS', 'AMOUNT', 'PARTNER', 'WHY'], rows, 'Nothing lies there.') + more,
   ].join('\n');
 }

@@ -57,16 +57,23 @@ function addWalletCommands(wallet: Command, bind: Bind, deps: CliDeps): void {
     wallet
       .command('release <rail> <address>')
       .description('end a quarantine (approver): every foreign transfer of this wallet has been matched')
+      .addHelpText(
+        'after',
+        `
+For example: payonce wallet release evm:1 0x5290… --reason "our own test of the key"
+The chain (eip155:1) stands for its rail too. What moved: payonce reconcile chain --wallet ADDRESS; booked by two persons: payonce repair.`,
+      )
       .requiredOption('--reason <text>', 'what moved it, and why that is no danger'),
     async (args, { reason }) => {
-      const [rail, asked] = [argument(args, 0), argument(args, 1)];
-      const { outcome, address, nonceHead } = await deps.withEngine(async (wired) => {
+      const [named, asked] = [argument(args, 0), argument(args, 1)];
+      const { rail, outcome, address, nonceHead } = await deps.withEngine(async (wired) => {
+        const rail = wired.chains.find((one) => one.chain === named)?.rail ?? named;
         const address = addressOn(wired, rail, asked);
         const nonceHead = await askNonce(wired, rail, address);
         const outcome = await wired.pool.tx('wallet release', (tx) =>
           releaseWallet(tx, wired.operatorKey, { rail, address, nonceHead: nonceHead ?? 0n, reason }),
         );
-        return { outcome, address, nonceHead };
+        return { rail, outcome, address, nonceHead };
       });
       return {
         json: { rail, address, outcome, nonce_head: nonceHead },

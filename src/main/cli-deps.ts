@@ -15,8 +15,8 @@ import { makeIds } from '../kernel/ids.ts';
 import { makeLog, silentLog, type Log } from '../kernel/log.ts';
 import { type Ports, systemPorts } from '../kernel/ports.ts';
 import { ROLES } from '../worker/roles.ts';
-import { type Config, configReference, readConfig, shownSettings } from './config.ts';
-import { makeDataFolder, readDataFolder, URL_FILE } from './data-folder.ts';
+import { type Config, configReference, readConfig, readConfigOf, shownSettings } from './config.ts';
+import { findRunning, makeDataFolder, readDataFolder, URL_FILE } from './data-folder.ts';
 import { version } from './version.ts';
 
 const CONNECTIONS = 2;
@@ -45,7 +45,8 @@ async function openDatabase(config: Config, mayMake = false): Promise<Opened> {
   }
   if (mayMake) await makeDataFolder(config.dataFolder);
   const server = await startEmbeddedPostgres({ dataFolder: `${config.dataFolder}/postgres` });
-  await migrate(server.url);
+  // Who may make it migrates it, and says what that did.
+  if (!mayMake) await migrate(server.url);
   return { url: server.url, close: () => server.stop() };
 }
 
@@ -94,8 +95,15 @@ function databaseOf(config: Config, pool: Pool, ports: Ports): Database {
   };
 }
 
+/** Beside a running `payonce up`, which has no file, what it runs with. */
+async function reachable(config: Config): Promise<Config> {
+  if (config.file !== null || config.databaseUrl !== null || config.dataFolder === null) return config;
+  const running = await findRunning(config.dataFolder);
+  return running === null ? config : readConfigOf(running);
+}
+
 async function withEngine<T>(work: (wired: Wired) => Promise<T>): Promise<T> {
-  const config = readConfig();
+  const config = await reachable(readConfig());
   const opened = await openDatabase(config);
   try {
     const { wire } = await import('./wire.ts');

@@ -105,6 +105,8 @@ export const SETTINGS: readonly Setting[] = [
 
 export interface Config {
   readonly databaseUrl: string | null;
+  /** The file with chains and banks. */
+  readonly file: string | null;
   readonly production: boolean;
   readonly deployment: string;
   readonly host: string;
@@ -183,6 +185,7 @@ export function readConfig(environment: Environment = process.env): Config {
   const file = readFile(text('PAYONCE_CONFIG'), faults);
   const config: Config = {
     databaseUrl,
+    file: text('PAYONCE_CONFIG'),
     production,
     deployment,
     host: text('PAYONCE_HOST') ?? '127.0.0.1',
@@ -218,6 +221,11 @@ export function readConfig(environment: Environment = process.env): Config {
   }
   if (faults.length > 0) throw new PayonceError('PO_CONFIG_INVALID', { detail: faults.join('\n') });
   return config;
+}
+
+/** As `readConfig`, with the file of a running `payonce up`. */
+export function readConfigOf(file: string, environment: Environment = process.env): Config {
+  return readConfig({ ...environment, PAYONCE_CONFIG: file });
 }
 
 type ConfigFile = Static<typeof FileShape>;

@@ -4,7 +4,7 @@
  * Promises: a folder that holds other things is refused, never written to; what cannot be read is told as that and not as missing.
  * Never: `mkdir -p`, which on some file systems tries for ever.
  */
-import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { PayonceError } from '../kernel/errors.ts';
 
@@ -59,6 +59,22 @@ async function exists(path: string): Promise<boolean> {
     if (codeOf(error) === 'ENOENT' && dirname(path) !== path) return false;
     throw invalid(`${path} cannot be reached (${codeOf(error)}). Give another folder`);
   }
+}
+
+/** What `payonce up` runs with, as a file that PAYONCE_CONFIG could name: commands beside it reach its chains by it. */
+const RUNNING_FILE = 'running-config.json';
+
+/** Durable on return; `drop` takes it away again when those chains end. */
+export async function keepRunning(folder: string, file: object): Promise<{ drop(): Promise<void> }> {
+  const path = join(folder, RUNNING_FILE);
+  await writeFile(path, `${JSON.stringify(file, null, 2)}\n`, { mode: 0o600 });
+  return { drop: () => rm(path, { force: true }) };
+}
+
+/** `null`: nothing keeps one there. */
+export async function findRunning(folder: string): Promise<string | null> {
+  const path = join(folder, RUNNING_FILE);
+  return (await exists(path)) ? path : null;
 }
 
 export async function keepDatabaseUrl(folder: string, url: string): Promise<void> {

@@ -19,7 +19,7 @@ import type { Bank } from '../../sim/bank/bank.ts';
 import { ROLES } from '../worker/roles.ts';
 import { startApi } from './api.ts';
 import type { Config } from './config.ts';
-import { makeDataFolder } from './data-folder.ts';
+import { keepRunning, makeDataFolder } from './data-folder.ts';
 import { BANK_FUNDS, bankConfig, PARTNER_FUNDS, resumeBalance, startDevBank } from './dev-bank.ts';
 import { chainConfig, type DevChain, gasWalletOf, startDevChain, WALLET_TOKENS } from './dev-chain.ts';
 import { DEMO_MARKET, type DevMarket, escrowConfig, resumeTrades, seedTraders, startDevMarket } from './dev-p2p.ts';
@@ -66,17 +66,20 @@ export async function up(config: Config): Promise<void> {
     const market = await startDevMarket(standing, dataFolder);
     const files = await openKeyFiles(join(folder, 'keys'), 'development', systemChance, DEV_SCRYPT_N);
     const wallet = chain.anvil.accounts[0]?.address ?? '';
+    const onChains = {
+      chains: [chainConfig(chain, wallet)],
+      tron: [tronConfig(tron)],
+      wallets: [{ chain: `eip155:${chain.anvil.chainId}`, address: gasWalletOf(chain), kind: 'GAS' as const }],
+    };
     const app = standing.adopt(
       await openApp(
         {
           ...config,
-          chains: [chainConfig(chain, wallet)],
-          tron: [tronConfig(tron)],
+          ...onChains,
           banks: [bankConfig(bank)],
           escrows: [escrowConfig(market)],
           p2p: [DEMO_MARKET],
           inbound: [...config.inbound, market.inbound],
-          wallets: [{ chain: `eip155:${chain.anvil.chainId}`, address: gasWalletOf(chain), kind: 'GAS' }],
         },
         database,
         {
@@ -85,6 +88,7 @@ export async function up(config: Config): Promise<void> {
       ),
       (one) => one.close(),
     );
+    if (dataFolder !== null) standing.adopt(await keepRunning(dataFolder, onChains), (one) => one.drop());
     for (const wired of app.chains) await registerChain(app, wired);
     await seedDemo(app, chain, tron, wallet.toLowerCase());
     for (const wired of app.banks) await resumeBalance(app, wired, bank);

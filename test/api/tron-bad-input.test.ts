@@ -92,6 +92,7 @@ test('an address that is none is refused with its field, what came and what was 
   const wrong: readonly (readonly [unknown, RegExp])[] = [
     [swapped, /a character is wrong or two are swapped/],
     [right.slice(0, -1), /34 characters/],
+    [`${right} `, /without blanks in it or around it/],
     [`${right.slice(0, 20)}0${right.slice(21)}`, /base58: digits and letters without 0, O, I and l/],
     [machineAddress(TWICE_41).slice(2), /0x and 40 hex digits, or 41 and 40 more/],
     [hexAddress(right).slice(0, -1), /0x and 40 hex digits, or 41 and 40 more/],

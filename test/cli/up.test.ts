@@ -100,6 +100,16 @@ test('a transfer whose answer the bank loses is paid once, by the bank’s own b
   const first = await startUp(data.folder);
   assert.match(first.said(), /bank: http:\/\/127\.0\.0\.1:\d+/);
   assert.equal(first.said().match(/^curl /gm)?.length, 9);
+  const beside = { PAYONCE_DATA: data.folder };
+  const listed = (await payonce(['wallet', 'list', '--on-chain', '--json'], beside)).json<{
+    wallets: { chain: string; kind: string; address: string; on_chain: { amount: string | null }[] }[];
+  }>().wallets;
+  const masters = listed.filter((one) => one.kind === 'MASTER');
+  assert.deepEqual(masters.map((one) => one.chain.replace(/:.*/, '')).toSorted(), ['eip155', 'tron']);
+  assert.ok(masters.every((one) => one.on_chain.length > 0 && one.on_chain.every(({ amount }) => amount !== null)));
+  const onTron = masters.find((one) => one.chain.startsWith('tron:'))?.address ?? '';
+  const compared = await payonce(['reconcile', 'chain', '--wallet', onTron], beside);
+  assert.match(compared.stdout, /on tron:0x[0-9a-f]{8}, blocks/, compared.stderr);
   const lost = await transfer(first, 'salary', '50000');
   assert.deepEqual([lost.transfer.status, lost.receiver_balance_at_bank], ['confirmed', '50000']);
   assert.ok(lost.answers_lost >= 1, 'the first answer is lost');

@@ -49,6 +49,7 @@ export function readAddress(text: unknown): ReadAddress {
 
 function readBase58(text: string): ReadAddress {
   if (!text.startsWith('T')) return refuse('not_address', 'an address that begins with T, and nothing around it');
+  if (/\s/.test(text)) return refuse('alphabet', 'an address without blanks in it or around it');
   if (!BASE58.test(text)) return refuse('alphabet', 'base58: digits and letters without 0, O, I and l');
   if (text.length !== BASE58_CHARACTERS) return refuse('length', `${BASE58_CHARACTERS} characters`);
   const bytes = Buffer.from(decode58(text));
