@@ -202,7 +202,7 @@ test('wallets are listed with what waits on them; one is released only with its 
     quarantineSigners(tx, world.engine, [{ rail: 'noop', signer: world.wallet, reason: 'a foreign transaction' }]),
   );
   const list = await run(['wallet', 'list']);
-  assert.match(list.stdout, /noop +wallet-1 +0 +1 +0 +\d[\d.]* USDT +since .*: a foreign transaction/);
+  assert.match(list.stdout, /noop +MASTER +wallet-1 +- +noop +0 +1 +0 +\d[\d.]* USDT +since .*: a foreign transaction/);
   const release = await run(['wallet', 'release', 'noop', world.wallet, '--reason', 'ours', '--json'], admin);
   assert.equal(release.code, 2);
   assert.match(release.problem().detail, /its chain cannot be asked/);
