@@ -5,7 +5,6 @@ import { audit } from '../engine/audit-log.ts';
 import {
   judgeNight,
   keepVerdict,
-  loadAssetWords,
   loadLastNight,
   type NightDeps,
   type NightVerdict,
@@ -14,6 +13,7 @@ import {
 import { PayonceError } from '../kernel/errors.ts';
 import { silentLog } from '../kernel/log.ts';
 import { formatUnits } from '../kernel/money.ts';
+import { loadAssetWords } from '../ledger/amount-words.ts';
 import type { Bind } from './binding.ts';
 import type { CliDeps, Database } from './deps.ts';
 import { EXIT, paint, printable, type Report, table } from './output.ts';

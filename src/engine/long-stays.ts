@@ -5,6 +5,7 @@
  * ends with it. Where money may have left there is a case too, with what the rail can prove; it changes nothing that a partner sees.
  */
 import * as limits from '../kernel/limits.ts';
+import { formatUnits } from '../kernel/money.ts';
 import { clearAlert, raiseAlert } from './alerts.ts';
 import { openCase } from './cases.ts';
 import type { EngineDeps } from './deps.ts';
@@ -18,12 +19,13 @@ const STAYS = `from (
       or e.state = 'SEALED' and greatest(e.sealed_at, e.reopened_at) < payonce.now() - make_interval(secs => $2::float8 / 1000))) e`;
 
 // Told already in this stay: not again.
-const UNTOLD = `select e.id, e.state, e.subject_type, e.subject_id, e.partner_id, e.amount, e.asset_id, e.wait_reason, e.nonce, e.send_count,
+const UNTOLD = `select e.id, e.state, e.subject_type, e.subject_id, e.partner_id, e.amount, e.asset_id, a.code, a.decimals, e.wait_reason, e.nonce, e.send_count,
        e.testimonies, e.included_at, e.no_send,
        coalesce((select v.hash from payonce.effect_variants v where v.effect_id = e.id order by v.id desc limit 1), e.identity) as name
 ${STAYS}
+join payonce.assets a on a.id = e.asset_id
 where not exists (
-  select 1 from payonce.alerts a where a.kind = 'long_stay' and a.key = 'effect:' || e.id and a.cleared_at is null)
+  select 1 from payonce.alerts t where t.kind = 'long_stay' and t.key = 'effect:' || e.id and t.cleared_at is null)
 order by e.stays_since, e.id
 limit 1000`;
 
@@ -53,6 +55,8 @@ interface Stay extends Record<string, unknown> {
   partner_id: string;
   amount: bigint;
   asset_id: string;
+  code: string;
+  decimals: number;
   wait_reason: string | null;
   nonce: bigint | null;
   send_count: number;
@@ -73,12 +77,12 @@ export async function watchLongStays(deps: EngineDeps, rail: Rail, afterMs = lim
   }
   for (const stay of (await deps.pool.query<Stay>(UNTOLD, [rail.name, afterMs])).rows) {
     const key = `effect:${stay.id}`;
-    const what = `${stay.subject_type} ${stay.subject_id} of ${stay.partner_id}: ${stay.amount} units of ${stay.asset_id}`;
+    const what = `${stay.subject_type} ${stay.subject_id} of ${stay.partner_id}: ${formatUnits(stay.amount, stay.decimals)} ${stay.code} on ${rail.name}`;
     await deps.pool.tx('tell a long stay', async (tx) => {
       const message =
         stay.state === 'PENDING'
-          ? `${what} wait to be sealed for too long (${stay.wait_reason ?? 'nobody has taken it'}); nothing has left, and it may be cancelled`
-          : `${what} are under way for too long (${stay.name ?? 'no identity'})`;
+          ? `${what} waits to be sealed for too long (${stay.wait_reason ?? 'nobody has taken it'}); nothing has left, and it may be cancelled`
+          : `${what} is under way for too long (${stay.name ?? 'no identity'})`;
       await raiseAlert(tx, 'long_stay', key, message, deps.log);
       if (stay.state !== 'SEALED') return;
       await openCase(tx, deps.makeId, {
@@ -89,7 +93,7 @@ export async function watchLongStays(deps: EngineDeps, rail: Rail, afterMs = lim
         partnerId: stay.partner_id,
         assetId: stay.asset_id,
         amount: stay.amount,
-        summary: `${what} are under way for too long (${stay.name ?? 'no identity'}): ${seenOf(stay)}. ${provableBy(rail, stay)} See payonce effect show ${stay.id}.`,
+        summary: `${what} is under way for too long (${stay.name ?? 'no identity'}): ${seenOf(stay)}. ${provableBy(rail, stay)} See payonce effect show ${stay.id}.`,
       });
     });
   }

@@ -1,5 +1,5 @@
 /** The call by which a wallet lets a relayer move its tokens, and what is said when it lets it move too little. Pure. */
-import type { AllowanceAsked, ContractCall, EffectIntent } from '../engine/rail.ts';
+import type { AllowanceAsked, AssetRef, ContractCall, EffectIntent } from '../engine/rail.ts';
 import { formatUnits, UNITS_MAX } from '../kernel/money.ts';
 
 /** `approve(address,uint256)`. */
@@ -44,4 +44,13 @@ export function allowanceShort(
 ): string {
   const inWords = (units: bigint): string => `${formatUnits(units, asset.decimals)} ${asset.code}`;
   return `${wallet} lets ${spender?.name ?? 'nobody'} move ${inWords(allowed)}, ${inWords(amount)} are needed. Two persons give it: payonce wallet approve --chain ${asset.chain} --wallet ${wallet} --relayer ${spender?.address ?? ''} --asset ${asset.code} --amount max`;
+}
+
+/** What a wallet lacks, in words. `isCoin`: of the chain's coin, in its smallest unit unless the asset is the coin. */
+export function balanceShort(asset: AssetRef, address: string, left: bigint, needed: bigint, isCoin: boolean): string {
+  const text = (units: bigint): string =>
+    isCoin && asset.contract !== null
+      ? `${units} units of coin`
+      : `${formatUnits(units, asset.decimals)} ${asset.code}`;
+  return `${address} has ${text(left < 0n ? 0n : left)} left, ${text(needed)} are needed: fund it`;
 }

@@ -47,7 +47,7 @@ test('a stay is told once, by any number of processes and after a restart, with 
   assert.deepEqual(others, []);
   assert.match(
     told?.message ?? '',
-    /^withdrawal wd_\w+ of par_test: 7 units of noop\/erc20:token are under way for too long \(\S+\)$/,
+    /^withdrawal wd_\w+ of par_test: 0\.000007 USDT on noop is under way for too long \(\S+\)$/,
   );
   assert.equal(log.lines.filter((line) => line.fields['alert'] === 'long_stay').length, 1);
   assert.equal(await staying(one), 1);

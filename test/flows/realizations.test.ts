@@ -212,7 +212,7 @@ test('the verdict: inconclusive where nobody lost a claim, a pass where somebody
   const alerts = await world.pool.query<{ message: string }>(
     "select message from payonce.alerts where kind = 'realizations_differ' and cleared_at is null",
   );
-  assert.match(alerts.rows[0]?.message ?? '', /2 realizations of 150 units, 3 inflows of 250/);
+  assert.match(alerts.rows[0]?.message ?? '', /2 realizations of 0\.00015 USDT, 3 inflows of 0\.00025 USDT/);
 });
 
 test('a clock that ran a month ahead for one night is told, and each day up to it is made all the same, with all its fees (req R8)', async () => {

@@ -4,6 +4,7 @@ import { raiseAlert } from '../../engine/alerts.ts';
 import { type NewCase, openCase } from '../../engine/cases.ts';
 import type { MakeId } from '../../kernel/ids.ts';
 import type { Log } from '../../kernel/log.ts';
+import { amountInWords, type AssetWords, loadAssetWords } from '../../ledger/amount-words.ts';
 import type { Doubt } from './doubts.ts';
 import type { Sighting } from './sightings.ts';
 import type { OffChain } from './store.ts';
@@ -24,8 +25,11 @@ interface Notice {
 
 export async function tellOfSightings(tx: Tx, deps: TellDeps, sightings: readonly Sighting[]): Promise<void> {
   const told = new Set<string>();
-  for (const sighting of sightings) {
-    const notice = noticeOf(deps.chain, sighting);
+  const strange = sightings.filter((one) => one.class.startsWith('UNKNOWN_'));
+  if (strange.length === 0) return;
+  const words = await loadAssetWords(tx);
+  for (const sighting of strange) {
+    const notice = noticeOf(deps.chain, sighting, words);
     if (notice === null || told.has(notice.key)) continue;
     told.add(notice.key);
     const { assetId, amount } = sighting.movement;
@@ -35,9 +39,9 @@ export async function tellOfSightings(tx: Tx, deps: TellDeps, sightings: readonl
   }
 }
 
-function noticeOf(chain: string, { class: cls, reason, movement }: Sighting): Notice | null {
+function noticeOf(chain: string, { class: cls, reason, movement }: Sighting, words: AssetWords): Notice | null {
   const { txHash, position, from, to, assetId, amount } = movement;
-  const what = `${amount} units of ${assetId} from ${from} to ${to} in ${txHash}`;
+  const what = `${amountInWords(words, assetId, amount)} from ${from} to ${to} on ${chain} in ${txHash}`;
   switch (cls) {
     case 'DEPOSIT':
     case 'OWN_EFFECT':

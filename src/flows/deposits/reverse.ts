@@ -7,6 +7,7 @@ import type { Tx } from '../../db/pool.ts';
 import { openCase } from '../../engine/cases.ts';
 import { postingKey } from '../../kernel/ids.ts';
 import { accountName } from '../../ledger/accounts.ts';
+import { amountInWords, loadAssetWords } from '../../ledger/amount-words.ts';
 import { emit } from '../../outbox/emit.ts';
 import type { BookDeps } from './book.ts';
 import { bookDrafts, type Line } from './entries.ts';
@@ -64,7 +65,7 @@ export async function reverseDeposit(
   };
   const missing = (await bookDrafts(tx, deps.chart, deps.log, [draft])).get(key) ?? 0n;
   if (missing > 0n) {
-    const summary = `Deposit ${deposit.id} was reversed and partner ${partnerId} had already used ${missing} units of it: settle with the partner.`;
+    const summary = `Deposit ${deposit.id} was reversed and partner ${partnerId} had already used ${amountInWords(await loadAssetWords(tx), assetId, missing)} of it: settle with the partner.`;
     const about = { subjectKey: deposit.id, partnerId, assetId, amount: missing };
     await openCase(tx, deps.makeId, { kind: 'deposit_reversed', severity: 2, summary, ...about });
   }

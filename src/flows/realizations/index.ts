@@ -24,7 +24,7 @@ import type { Chart } from '../../ledger/accounts.ts';
 import { REALIZATION } from './kind.ts';
 
 export { type NightDeps, realizeDate, runNightly } from './night.ts';
-export { loadAssetWords, loadLastNight } from './store.ts';
+export { loadLastNight } from './store.ts';
 export { type Ticked, tickOnce } from './tick.ts';
 export { judgeNight, judgeNights, keepVerdict, type NightVerdict } from './verdict.ts';
 

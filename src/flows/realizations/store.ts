@@ -210,12 +210,3 @@ from payonce.realization_nights`;
 export async function loadLastNight(query: Query): Promise<string | null> {
   return (await query.query<{ date: string | null }>(LAST_NIGHT)).rows[0]?.date ?? null;
 }
-
-const ASSET_WORDS = `select id, code, decimals
-from payonce.assets`;
-
-/** How people call assets and write their amounts, by id. */
-export async function loadAssetWords(query: Query): Promise<Map<string, { code: string; decimals: number }>> {
-  const { rows } = await query.query<{ id: string; code: string; decimals: number }>(ASSET_WORDS);
-  return new Map(rows.map((row) => [row.id, { code: row.code, decimals: row.decimals }]));
-}

@@ -12,6 +12,7 @@ import type { Pool, Query } from '../../db/pool.ts';
 import { toUnits } from '../../db/pool.ts';
 import { PayonceError } from '../../kernel/errors.ts';
 import type { Log } from '../../kernel/log.ts';
+import { amountInWords, type AssetWords, loadAssetWords } from '../../ledger/amount-words.ts';
 
 /** The scanner sees a settled transfer within seconds of its block's finality; an hour later it is missing. */
 const SEEN_WITHIN_MS = 3_600_000;
@@ -218,7 +219,13 @@ export async function keepVerdict(pool: Pool, log: Log, verdict: NightVerdict): 
     const kept = await tx.query(KEEP, [date, verdict.verdict, claimsLost, detail]);
     if (kept.rowCount === 0) return;
     if (verdict.verdict === 'fail')
-      await raiseAlert(tx, 'realizations_differ', date, `${wordsOf(verdict)}; see payonce realize verdict`, log);
+      await raiseAlert(
+        tx,
+        'realizations_differ',
+        date,
+        `${wordsOf(verdict, await loadAssetWords(tx))}; see payonce realize verdict`,
+        log,
+      );
     else await clearAlert(tx, 'realizations_differ', date);
   });
 }
@@ -229,12 +236,12 @@ function toDetail({ faults, networks, realizations }: NightVerdict): object {
 }
 
 /** What is wrong, in one line. */
-function wordsOf({ date, faults, networks }: NightVerdict): string {
+function wordsOf({ date, faults, networks }: NightVerdict, words: AssetWords): string {
   const differing = networks
     .filter((one) => one.records !== one.inflows || one.recorded !== one.inflow)
     .map(
       (one) =>
-        `${one.chain}: ${one.records} realizations of ${one.recorded} units, ${one.inflows} inflows of ${one.inflow}`,
+        `${one.chain}: ${one.records} realizations of ${amountInWords(words, one.assetId, one.recorded)}, ${one.inflows} inflows of ${amountInWords(words, one.assetId, one.inflow)}`,
     );
   return `the night of ${date}: ${[...faults, ...differing].join('; ')}`;
 }

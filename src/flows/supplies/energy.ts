@@ -15,6 +15,7 @@ import type { Need } from '../../engine/rail.ts';
 import { restartNeeds, type SupplyAnswer, type Wanting } from '../../engine/supply.ts';
 import { lengthPrefixed, type MakeId, postingKey } from '../../kernel/ids.ts';
 import type { Log } from '../../kernel/log.ts';
+import { formatUnits } from '../../kernel/money.ts';
 import type { Chart } from '../../ledger/accounts.ts';
 import { ASK_AGAIN_MS, RENTAL_MARGIN_MS, RETRY_MS } from './limits.ts';
 import type { EnergyMarketTerms, EnergyPolicy } from './policy.ts';
@@ -85,7 +86,7 @@ async function tellOverpriced(
   const { rail, asset, amount } = effect;
   const taken = cost?.units ?? 0n;
   if (taken <= amount) return;
-  const what = `${rail} took ${taken} units of ${asset.code} for rental ${effect.subjectId}, which allowed ${amount}`;
+  const what = `${rail} took ${formatUnits(taken, asset.decimals)} ${asset.code} for rental ${effect.subjectId}, which allowed ${formatUnits(amount, asset.decimals)}`;
   const key = `${rail}:${effect.id}`;
   await openCase(tx, makeId, {
     kind: 'overpriced',

@@ -6,7 +6,7 @@
  * final is taken off twice, which waits a little and never overdraws.
  */
 import type { EffectIntent, Need, Plan, PlanContext, PlanVerdict, PlanWait } from '../../engine/rail.ts';
-import { allowanceShort } from '../approval.ts';
+import { allowanceShort, balanceShort } from '../approval.ts';
 import { planOfQuote, quotedIntent, spenderOf, termsFault } from '../call-terms.ts';
 import { askOneInTime, freeFirst } from '../in-time.ts';
 import { canonicalAddress } from './address.ts';
@@ -313,7 +313,7 @@ function judge(
     const left = budget.left(wallet, effect.asset.id, balance);
     if (left < effect.amount) return insufficient(effect, wallet, left, effect.amount);
   }
-  if (coinLeft < value) return insufficient(effect, signer, coinLeft, value);
+  if (coinLeft < value) return insufficient(effect, signer, coinLeft, value, true);
 
   if (shown.allowance !== null) {
     const allowed = wordIn(shown.allowance);
@@ -369,12 +369,15 @@ function gasNeed(config: PlanConfig, address: string, units: bigint): Need {
   return { kind: 'gas', address, assetId: config.coinAssetId, units };
 }
 
-function insufficient(effect: EffectIntent, address: string, left: bigint, needed: bigint): PlanVerdict {
-  const shown = left < 0n ? 0n : left;
-  return wait(
-    'ONCHAIN_INSUFFICIENT',
-    `${address} has ${shown} units of ${effect.asset.code} left, ${needed} are needed: fund it`,
-  );
+/** `isCoin`: of the chain's coin, which a call takes along whatever its asset is. */
+function insufficient(
+  effect: EffectIntent,
+  address: string,
+  left: bigint,
+  needed: bigint,
+  isCoin = false,
+): PlanVerdict {
+  return wait('ONCHAIN_INSUFFICIENT', balanceShort(effect.asset, address, left, needed, isCoin));
 }
 
 /** One word as a figure. */

@@ -7,7 +7,7 @@
  */
 import type { EffectIntent, PlanContext, PlanVerdict } from '../../engine/rail.ts';
 import type { Log } from '../../kernel/log.ts';
-import { allowanceShort } from '../approval.ts';
+import { allowanceShort, balanceShort } from '../approval.ts';
 import { planOfQuote, spenderOf } from '../call-terms.ts';
 import { canonicalAddress } from './address.ts';
 import { ENERGY_MARGIN_DENOMINATOR, ENERGY_MARGIN_NUMERATOR, FEE_LIMIT_SUN_MAX, RESULT_BYTES } from './limits.ts';
@@ -207,15 +207,18 @@ function checkFunds(scene: Scene, budget: Budget, coinLeft: bigint): PlanVerdict
       };
     }
   }
-  return coinLeft < body.value ? insufficient(effect, signer, coinLeft, body.value) : null;
+  return coinLeft < body.value ? insufficient(effect, signer, coinLeft, body.value, true) : null;
 }
 
-function insufficient(effect: EffectIntent, address: string, left: bigint, needed: bigint): PlanVerdict {
-  const shown = left < 0n ? 0n : left;
-  return wait(
-    'ONCHAIN_INSUFFICIENT',
-    `${address} has ${shown} units of ${effect.asset.code} left, ${needed} are needed: fund it`,
-  );
+/** `isCoin`: of the chain's coin, which a call takes along whatever its asset is. */
+function insufficient(
+  effect: EffectIntent,
+  address: string,
+  left: bigint,
+  needed: bigint,
+  isCoin = false,
+): PlanVerdict {
+  return wait('ONCHAIN_INSUFFICIENT', balanceShort(effect.asset, address, left, needed, isCoin));
 }
 
 /** A token may be sent to a contract, and often nobody can take it out again: people read it in the log and the plan. */
