@@ -187,6 +187,7 @@ test('a wallet in quarantine seals nothing new, though another key signs for it 
   await world.pool.tx('stage', async (tx) => {
     await tx.query('set local session_replication_role = replica');
     await tx.query("update payonce.effects set wallet = 'wallet-2', signer = 'relayer'");
+    await tx.query("update payonce.asset_policies set wallet = 'wallet-2', relayers = '{relayer}'");
   });
   for (let pass = 0; pass < 3; pass += 1) {
     await world.pool.query('update payonce.effects set next_at = payonce.now()');
