@@ -89,8 +89,20 @@ function isConnectionLost(error: unknown): boolean {
     !(error instanceof InvariantBroken) &&
     !(error instanceof PayonceError) &&
     error instanceof Error &&
-    (state !== undefined || /[Cc]onnection|timeout exceeded when trying to connect/.test(error.message))
+    (state !== undefined ||
+      /[Cc]onnection|timeout exceeded when trying to connect|^Query read timeout$/.test(error.message))
   );
+}
+
+const STANDBY_REFUSES_WRITES = '0A000';
+
+/** A server that became a standby refuses to begin: its connection is given up, for another server may lead by now. */
+function unlessStandby(error: unknown): never {
+  if (sqlState(error) !== STANDBY_REFUSES_WRITES) throw error;
+  throw new PayonceError('PO_DB_UNAVAILABLE', { moneyState: 'not_sent', internal: error });
+}
+function isUnavailable(error: unknown): boolean {
+  return error instanceof PayonceError && error.code === 'PO_DB_UNAVAILABLE';
 }
 
 /** Ends with the transaction's id, by which the fate of an unanswered COMMIT is asked. */
@@ -99,6 +111,16 @@ set local statement_timeout = ${limits.STATEMENT_TIMEOUT_MS};
 set local lock_timeout = ${limits.LOCK_TIMEOUT_MS};
 set local idle_in_transaction_session_timeout = ${limits.IDLE_IN_TRANSACTION_MS};
 select pg_current_xact_id()::text as xid`;
+
+/** A statement whose answer is waited for so long and no longer: then its connection is given up. */
+function withLimit(
+  text: string,
+  answerMs: number | null,
+  values?: readonly unknown[],
+): pg.QueryConfig & { query_timeout?: number } {
+  const asked = { text, ...(values === undefined ? {} : { values: [...values] }) };
+  return answerMs === null ? asked : { ...asked, query_timeout: answerMs };
+}
 
 /** A connection that is given back once, whoever says so first. */
 interface Held {
@@ -120,15 +142,22 @@ export function makePool(options: PoolOptions): Pool {
     types,
     pipeline: true,
     keepAlive: true,
+    keepAliveInitialDelayMillis: limits.KEEP_ALIVE_AFTER_MS,
   });
   pool.on('error', (error) => log.warn({ err: error }, 'an idle database connection was lost'));
   const counts = { commits: 0, statements: 0, reruns: 0, unknownCommits: 0 };
 
-  function run<R extends Row>(client: pg.PoolClient, sql: string, values?: readonly unknown[]): Promise<Result<R>> {
+  /** `answerMs` null: a statement outside a transaction, which may take its time. */
+  function run<R extends Row>(
+    client: pg.PoolClient,
+    sql: string,
+    values?: readonly unknown[],
+    answerMs: number | null = limits.DATABASE_ANSWER_MS,
+  ): Promise<Result<R>> {
     counts.statements += 1;
     return ports.gate.pass('db', firstWords(sql), async (half) => {
       if (half !== null) cutSocket(client, half);
-      const result = await client.query(sql, values === undefined ? undefined : [...values]);
+      const result = await client.query(withLimit(sql, answerMs, values));
       return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
     });
   }
@@ -160,7 +189,8 @@ export function makePool(options: PoolOptions): Pool {
     const results = await ports.gate.pass('db', 'begin', async (half) => {
       if (half !== null) cutSocket(client, half);
       // Several statements in one text give several results, which the declared type does not know.
-      return (await client.query(BEGIN)) as unknown as pg.QueryResult<{ xid: string }>[];
+      const asked = client.query(withLimit(BEGIN, limits.DATABASE_ANSWER_MS)).catch(unlessStandby);
+      return (await asked) as unknown as pg.QueryResult<{ xid: string }>[];
     });
     return toText(results.at(-1)?.rows[0]?.xid, 'xid');
   }
@@ -181,7 +211,7 @@ export function makePool(options: PoolOptions): Pool {
         xid = await begin(client);
         value = await insideTransaction(name, () => work(tx));
       } catch (error) {
-        if (isConnectionLost(error)) held.release(true);
+        if (isConnectionLost(error) || isUnavailable(error)) held.release(true);
         else await run(client, 'rollback').catch(() => held.release(true));
         throw error;
       }
@@ -212,6 +242,10 @@ export function makePool(options: PoolOptions): Pool {
         counts.commits += 1;
         return result.value;
       }
+      if (begun.status === 'rejected' && isUnavailable(begun.reason)) {
+        held.release(true);
+        throw begun.reason;
+      }
       // The statement's own error: the COMMIT was answered with ROLLBACK.
       if (result.status === 'rejected' && !isConnectionLost(result.reason)) throw result.reason;
       const lost: unknown = [committed, result, begun].find((one) => one.status === 'rejected')?.reason;
@@ -238,7 +272,7 @@ export function makePool(options: PoolOptions): Pool {
     counts.statements += 1;
     return ports.gate.pass('db', `commit ${name}`, async (half) => {
       if (half !== null) cutSocket(client, half);
-      return (await client.query('commit')).command;
+      return (await client.query(withLimit('commit', limits.DATABASE_ANSWER_MS))).command;
     });
   }
 
@@ -280,7 +314,7 @@ export function makePool(options: PoolOptions): Pool {
     async query(sql, values) {
       const held = await acquire();
       try {
-        return await run(held.client, sql, values);
+        return await run(held.client, sql, values, null);
       } catch (error) {
         held.release(isConnectionLost(error));
         throw error;

@@ -24,6 +24,11 @@ export const SETTLE_FAILURES_MAX = 5;
 export const PLAN_FAILURES_MAX = 5;
 /** One statement that takes longer is a fault; a transaction holds account rows. */
 export const STATEMENT_TIMEOUT_MS = 15_000;
+/** A server that is gone without a word (half-open) answers no statement of a transaction and sends no error either; longer than
+ *  the limit that the server itself keeps, so that one that lives always tells first. Shorter: a slow COMMIT is asked for its fate. */
+export const DATABASE_ANSWER_MS = 20_000;
+/** Idle connections are tried after this, so that one to a server that is gone is known; a firewall forgets after minutes. */
+export const KEEP_ALIVE_AFTER_MS = 30_000;
 /** A waiter for a row lock gives up and is run again; shorter than the statement's limit so that the reason is told. */
 export const LOCK_TIMEOUT_MS = 10_000;
 /** A process stopped inside a transaction lets go of its locks after this. */
