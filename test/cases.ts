@@ -18,7 +18,7 @@ export const STEPS: Record<number, string> = {
 };
 
 /** The step up to which every number must have a test (those of PENDING excepted). Raised when a step begins. */
-export const STEP_NOW = 3;
+export const STEP_NOW = 5;
 
 export const NUMBERS: Record<Kind, Record<number, string>> = {
   case: {

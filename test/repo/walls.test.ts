@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -139,6 +139,20 @@ test('every rule of the walls has a planted breach', async () => {
   const planted = new Set(BREACHES.map((breach) => breach.rule));
   assert.deepEqual(
     rules.filter((rule) => !planted.has(rule)),
+    [],
+  );
+});
+
+test('no client of a broker, a cache or a lock server comes with the product: PostgreSQL is the queue (req P9)', () => {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, unknown>;
+  };
+  const names = Object.keys(lock.packages).map((path) => path.replace(/^.*node_modules\//, ''));
+  assert.ok(names.includes('pg'), 'the list was read');
+  const brokers =
+    /^(?:@confluentinc\/|kafka|.*kafkajs|amqp|nats$|.*redis|bull|pg-boss|graphile-worker|mqtt|@aws-sdk\/|@google-cloud\/|etcd|zookeeper|memcached)/;
+  assert.deepEqual(
+    names.filter((name) => brokers.test(name)),
     [],
   );
 });
