@@ -11,7 +11,7 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
     'Check PAYONCE_OPERATOR_KEY, or have an admin make you a new key: payonce operator create NAME --role ROLE',
   PO_REQUEST_INVALID: 'Correct it and run the command again; nothing was changed.',
   PO_NOT_FOUND:
-    'Check the id with the matching list: payonce case list, repair list, partner list, operator list, wallet list, rail list.',
+    'Check the id with the matching list: payonce case list, repair list, partner list, operator list, wallet list, rail list, p2p groups, payouts programmes.',
   PO_BUSY: 'Run the command again in a moment.',
   PO_TOO_LATE: 'Look at it again (payonce case show, payonce effect show) before you do anything else.',
   PO_STALE: 'Read the case again (payonce case show) and propose anew.',

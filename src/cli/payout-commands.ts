@@ -96,12 +96,14 @@ export function addPayoutCommands(program: Command, bind: Bind, deps: CliDeps): 
     withChoice(
       payouts.command('statement').description('accrued, paid, in flight and carried, for each creator and programme'),
     ),
-    async (_args, options) => statementReport(await loadLines(deps, options, false), options.csv === true),
+    async (_args, options) =>
+      statementReport(await loadLines(deps, options, false), options, 'Nothing is accrued for this choice.'),
   );
 
   bind<StatementOptions>(
     withChoice(payouts.command('waiting').description('creators whose payout is due and was not made, and why')),
-    async (_args, options) => statementReport(await loadLines(deps, options, true), options.csv === true),
+    async (_args, options) =>
+      statementReport(await loadLines(deps, options, true), options, 'No payout waits for this choice.'),
   );
 
   bind<{ date?: string }>(
@@ -159,7 +161,11 @@ async function loadLines(deps: CliDeps, options: StatementOptions, waiting: bool
   return rows.map((row) => row.line);
 }
 
-function statementReport(lines: readonly StatementLine[], isCsv: boolean): { json: unknown; text: string } {
+function statementReport(
+  lines: readonly StatementLine[],
+  { csv }: StatementOptions,
+  none: string,
+): { json: unknown; text: string } {
   const rows = lines.map((line) => [
     line.programme,
     printable(line.creator),
@@ -174,6 +180,6 @@ function statementReport(lines: readonly StatementLine[], isCsv: boolean): { jso
   const columns = ['PROGRAMME', 'CREATOR', 'ASSET', 'VOLUME', 'ACCRUED', 'PAID', 'IN FLIGHT', 'CARRIED', 'WAITS FOR'];
   return {
     json: { lines },
-    text: isCsv ? toStatementCsv(lines).trimEnd() : table(columns, rows, 'Nothing is accrued.'),
+    text: csv === true ? toStatementCsv(lines).trimEnd() : table(columns, rows, none),
   };
 }

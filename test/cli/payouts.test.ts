@@ -49,7 +49,16 @@ test('a cut by hand needs an operator, is written down, and pays what waits (req
   assert.equal(cut.json<{ payouts: number }>().payouts, 1);
   const again = await run(['payouts', 'cut', id, '--json'], operator);
   assert.equal(again.json<{ payouts: number }>().payouts, 0);
+  // All was paid: something is accrued, and nothing of it waits.
+  assert.match((await run(['payouts', 'waiting'])).stdout, /^No payout waits for this choice/);
+  assert.match(
+    (await run(['payouts', 'statement', '--creator', 'nobody'])).stdout,
+    /^Nothing is accrued for this choice/,
+  );
   const { rowCount } = await world.pool.query("select 1 from payonce.audit_log where action = 'payouts.cut'");
   assert.equal(rowCount, 2);
-  assert.equal((await run(['payouts', 'cut', 'prg_none'], operator)).code, 3);
+  const byName = await run(['payouts', 'cut', 'p'], operator);
+  assert.equal(byName.code, 3);
+  assert.match(byName.stderr, /no programme with the id p and a daily cut.*a name is not an id/s);
+  assert.match(byName.stderr, /next.*payouts programmes/);
 });

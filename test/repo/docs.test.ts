@@ -203,6 +203,26 @@ test('the commands of docs/production.md, docs/p2p.md and docs/payouts.md exist'
   }
 });
 
+test('every command that a page names, in a line of text too, is one that payonce has', async () => {
+  const child = spawn(process.execPath, [join(root, 'bin/payonce.js'), '--help']);
+  let help = '';
+  child.stdout.on('data', (bytes: Buffer) => (help += bytes.toString()));
+  await new Promise((resolve) => child.once('close', resolve));
+  const known = new Set([...help.matchAll(/^ {2}([a-z][a-z0-9]*) /gm)].map(([, word]) => word));
+  const pages = [...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`), 'README.md', 'ARCHITECTURE.md'];
+  const named = pages.flatMap((path) =>
+    [...readFileSync(join(root, path), 'utf8').matchAll(/(?:`|^|npx )payonce ([a-z][a-z0-9]*)/gm)].map(([, word]) => ({
+      path,
+      word,
+    })),
+  );
+  assert.ok(named.length > 60);
+  assert.deepEqual(
+    named.filter(({ word }) => !known.has(word)),
+    [],
+  );
+});
+
 test('the program of docs/library.md runs as it stands, in less than sixty lines, and prints what the page says', async () => {
   const text = page('library.md');
   const program = block(text, 'js');

@@ -71,7 +71,7 @@ export async function cutProgramme(deps: PayoutDeps, programmeId: string, date: 
   const [due] = await loadDue(deps.pool, programmeId);
   if (due === undefined)
     throw new PayonceError('PO_NOT_FOUND', {
-      detail: `There is no programme ${programmeId} with a daily cut (cut_min)`,
+      detail: `There is no programme with the id ${programmeId} and a daily cut (cut_min); a name is not an id`,
     });
   const asked = date ?? due.date;
   if (asked > due.date)
