@@ -102,5 +102,6 @@ async function prepare(serverUrl: string): Promise<PayoutDeps> {
     ];
     await post(tx, [{ kind: 'post', key: 'MIGRATED:fund', reference: 'fund', entries }]);
   });
-  return { pool, makeId: makeIds(ports.clock, ports.chance), chart, log: silentLog, wordOf: () => '0'.repeat(64) };
+  const makeId = makeIds(ports.clock, ports.chance);
+  return { pool, makeId, chart, log: silentLog, wordOf: () => '0'.repeat(64), mayCall: () => false };
 }

@@ -2,7 +2,7 @@
 import type { Pool } from '../db/pool.ts';
 import type { EngineDeps } from '../engine/deps.ts';
 import type { Payee } from '../flows/p2p/view.ts';
-import type { WordOf } from '../flows/payouts/index.ts';
+import type { MayCall, WordOf } from '../flows/payouts/index.ts';
 import type { PayeeCheck } from '../flows/transfers/index.ts';
 import type { Receiver } from '../inbox/receive.ts';
 import type { MakeId } from '../kernel/ids.ts';
@@ -30,6 +30,8 @@ export interface ApiDeps {
   readPayee(assetId: string): PayeeCheck | null;
   /** An address of a chain as a word of its contracts: 64 hex digits. */
   readonly wordOf: WordOf;
+  /** Whether programmes may ask this of a contract. */
+  readonly mayCall: MayCall;
   /** How many transfers of this asset go in one batch; 1: one by one. */
   batchLinesMax(assetId: string): number;
   /** Where a buyer pays a provider's trade, as a stored answer shows it. */

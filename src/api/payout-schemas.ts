@@ -1,6 +1,6 @@
 /** The shapes of creators' payouts. Events of volume are judged one by one by the flow, so that one bad item never refuses the others. */
 import { type TSchema, Type } from 'typebox';
-import { ACCRUALS_MAX } from '../flows/payouts/index.ts';
+import { ACCRUALS_MAX, SLIPPAGE_BASIS_POINTS_MAX } from '../flows/payouts/index.ts';
 import { AmountText, AssetName, Id, ORDER_STATUSES, pageQuery } from './schemas.ts';
 
 const closed = { additionalProperties: false } as const;
@@ -89,7 +89,11 @@ const terms = {
     }),
   ),
   slippage_basis_points: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 10_000, description: 'what the output may be less than quoted' }),
+    Type.Integer({
+      minimum: 0,
+      maximum: SLIPPAGE_BASIS_POINTS_MAX,
+      description: 'what the output may be less than quoted',
+    }),
   ),
   paused: Type.Optional(Type.Boolean({ description: 'true: accrues, and pays nothing meanwhile' })),
 };

@@ -24,6 +24,7 @@ export async function startApi(app: App, extend?: (server: FastifyInstance) => v
     readPayee: (assetId) => app.readPayee(assetId),
     readTradePayment,
     wordOf: app.payouts.wordOf,
+    mayCall: app.payouts.mayCall,
     batchLinesMax: (assetId) => app.batchLinesMax(assetId),
     depositChains: app.chains.map((chain) => chain.chain),
     newDepositAddress: (chain) => app.newDepositAddress(chain),

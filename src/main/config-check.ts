@@ -26,6 +26,12 @@ export function configFaults(config: Config): string[] {
   for (const family of families) checkChain(config, family, fault);
   checkTron(config, fault);
   checkWallets(config, families, fault);
+  config.payoutCalls.forEach(({ chain, to }, at) => {
+    const about = families.find((one) => one.about.chain === chain)?.about;
+    const read = about?.readAddress(to);
+    if (read === undefined) fault(`payoutCalls[${at}].chain`, `"${chain}"`, 'a chain of this file');
+    else if (!read.ok) fault(`payoutCalls[${at}].to`, `"${to}"`, read.expected);
+  });
   if (config.realizationsZone !== null && !config.wallets.some(({ kind }) => kind === 'SETTLEMENT'))
     fault('realizations', 'no wallet that gets them', 'a wallet of the kind SETTLEMENT in "wallets"');
   return faults;

@@ -107,6 +107,35 @@ const Wallet = Type.Object(
   closed,
 );
 
+const PayoutCall = Type.Object(
+  {
+    chain: Type.String({
+      pattern: '^[a-z0-9]+:[A-Za-z0-9_-]+$',
+      description: 'The chain of the contract, as in ids of assets',
+      ...says('a name such as "eip155:1"'),
+    }),
+    to: Type.String({
+      minLength: 1,
+      description: 'The contract, as the chain writes it',
+      ...says('an address of that chain'),
+    }),
+    data: Type.String({
+      pattern: '^0x[0-9a-zA-Z{}_]{8,}$',
+      description: 'The template of its data: what goes to whom must stand in it as `{creator}` and `{amount}`',
+      ...says('0x and hex digits in which {creator}, {amount} … stand for words'),
+    }),
+    value: Type.Optional(
+      Type.Union([Type.Literal('amount'), Type.Literal('nothing')], {
+        description: 'The coin that goes with it: of the payout’s amount, or none',
+        absent: '"nothing"',
+        ...says('"amount" or "nothing"'),
+      }),
+    ),
+  },
+  closed,
+);
+export type PayoutCallConfig = Static<typeof PayoutCall>;
+
 export const FileShape = Type.Object(
   {
     chains: Type.Array(Chain, { description: 'EVM chains; `[]` where there is none', ...says('a list of chains') }),
@@ -144,6 +173,14 @@ export const FileShape = Type.Object(
           'Wallets of ours beside those that assets are paid from. All must be named here: a movement between two of ours credits nobody',
         absent: 'none',
         ...says('a list of wallets'),
+      }),
+    ),
+    payoutCalls: Type.Optional(
+      Type.Array(PayoutCall, {
+        description:
+          'What a programme of payouts may ask of a contract (`pays_by: "call"`), to the letter. The wallet that signs it may hold other partners’ money, so read what the contract does with each word',
+        absent: 'none: programmes pay by transfer or multi_send',
+        ...says('a list of calls'),
       }),
     ),
     realizations: Type.Optional(

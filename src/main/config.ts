@@ -15,12 +15,12 @@ import { type BankConfig, readBanks } from './config-banks.ts';
 import { fieldRows, fileFaults } from './config-fields.ts';
 import { type EscrowConfig, groupFaults, readEscrows } from './config-p2p.ts';
 import { ESCROW_SECRET_PREFIX, type WrittenGroup } from './config-p2p-shape.ts';
-import { type ChainConfig, FileShape, type WalletConfig } from './config-shape.ts';
+import { type ChainConfig, FileShape, type PayoutCallConfig, type WalletConfig } from './config-shape.ts';
 import { readTron, type TronConfig } from './config-tron.ts';
 import { TRON_SECRET_PREFIX } from './config-tron-shape.ts';
 
 export type { BankConfig } from './config-banks.ts';
-export type { ChainConfig, WalletConfig } from './config-shape.ts';
+export type { ChainConfig, PayoutCallConfig, WalletConfig } from './config-shape.ts';
 export type { TronConfig } from './config-tron.ts';
 
 interface Setting {
@@ -128,6 +128,8 @@ export interface Config {
   readonly escrows: readonly EscrowConfig[];
   readonly p2p: readonly WrittenGroup[];
   readonly wallets: readonly WalletConfig[];
+  /** What programmes of payouts may ask of contracts. */
+  readonly payoutCalls: readonly PayoutCallConfig[];
   /** Time zone of the nightly realizations; null: none are made. */
   readonly realizationsZone: string | null;
 }
@@ -207,6 +209,7 @@ export function readConfig(environment: Environment = process.env): Config {
     escrows: readEscrows(file.escrows ?? [], { text, production, deployment }, faults),
     p2p: file.p2p ?? [],
     wallets: file.wallets ?? [],
+    payoutCalls: file.payoutCalls ?? [],
     realizationsZone: readZone(file.realizations?.timeZone ?? null, faults),
   };
   groupFaults(config.p2p, config.escrows, faults);

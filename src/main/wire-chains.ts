@@ -4,11 +4,12 @@
  */
 import type { ChainNode } from '../audit/reconcile/chain-read.ts';
 import type { AssetRef, Rail } from '../engine/rail.ts';
+import type { MayCall } from '../flows/payouts/index.ts';
 import type { Log } from '../kernel/log.ts';
 import type { Ports } from '../kernel/ports.ts';
 import { makeEvmRail, readAddress as readEvmAddress } from '../rails/evm/index.ts';
 import * as tron from '../rails/tron/index.ts';
-import type { ChainConfig, Config, TronConfig } from './config.ts';
+import type { ChainConfig, Config, PayoutCallConfig, TronConfig } from './config.ts';
 import type { AssetConfig, GasConfig } from './config-asset-shape.ts';
 import type { Keys } from './keys.ts';
 
@@ -235,4 +236,17 @@ function tronChain(chain: TronConfig, leaseMs: number): Family {
         { ports, signer: keys.tron, log },
       ),
   };
+}
+
+/** To the letter, the spelling of hex aside. */
+export function makeMayCall(allowed: readonly PayoutCallConfig[], chains: readonly Chain[]): MayCall {
+  const keyOf = (chain: string, { to, data, value = 'nothing' }: Omit<PayoutCallConfig, 'chain'>): string =>
+    JSON.stringify([chain, to, data.toLowerCase(), value]);
+  const known = new Set(
+    allowed.map((one) => {
+      const to = chains.find(({ chain }) => chain === one.chain)?.canonical(one.to) ?? one.to;
+      return keyOf(one.chain, { ...one, to });
+    }),
+  );
+  return (chain, call) => known.has(keyOf(chain, call));
 }

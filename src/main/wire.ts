@@ -53,7 +53,7 @@ import { makeDepositVerbs } from './deposit-verbs.ts';
 import { type Keys, openKeys, refuseDevKeys } from './keys.ts';
 import { bankOf, type PayeeCheck, type WiredBank, wireBank } from './wire-banks.ts';
 import { makeEscrows, type WiredEscrow } from './wire-escrows.ts';
-import { type Chain, makeChains } from './wire-chains.ts';
+import { type Chain, makeChains, makeMayCall } from './wire-chains.ts';
 import { balanceReader, makeMarkets, supplyPolicy, type WiredMarket } from './wire-supplies.ts';
 
 export interface WiredChain extends Chain {
@@ -256,7 +256,7 @@ export async function wire(config: Config, options: WireOptions): Promise<App> {
     receiver,
     inbox,
     matcher: makeMatcher(engine, log),
-    payouts: { pool, makeId, chart, log, wordOf },
+    payouts: { pool, makeId, chart, log, wordOf, mayCall: makeMayCall(config.payoutCalls, configured) },
     health: new Map(),
     wakes,
     wake,

@@ -76,6 +76,7 @@ export async function makeOpsApi(world: World, overrides: Partial<ApiDeps> = {})
     batchLinesMax: () => 1,
     readTradePayment: () => null,
     wordOf: () => '0'.repeat(64),
+    mayCall: () => false,
     depositChains: [],
     newDepositAddress: () => Promise.reject(new Error('no chain here')),
     inbox: { receive: () => Promise.reject(new Error('no source here')) },

@@ -63,6 +63,7 @@ export async function makePayoutWorld(options: PayoutSceneOptions = {}): Promise
   });
   const deps: PayoutDeps = {
     ...world,
+    mayCall: (_chain, { to }) => to === 'swap',
     wordOf: (_chain, address) => Buffer.from(address).toString('hex').padStart(64, '0').slice(-64),
   };
   const asset = { id: world.assetId, decimals: 6 };

@@ -5,6 +5,9 @@ import type { CallTemplate } from './programme.ts';
 /** An address of a chain as a word of its contracts: 64 hex digits. */
 export type WordOf = (chain: string, address: string) => string;
 
+/** Whether the people who run this system allow programmes this call: a wallet signs it that may hold what is not the partner's. */
+export type MayCall = (chain: string, call: CallTemplate) => boolean;
+
 const PLACES = ['creator', 'creator20', 'amount', 'min_output', 'wallet', 'reference'] as const;
 type Place = (typeof PLACES)[number];
 

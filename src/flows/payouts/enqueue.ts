@@ -14,9 +14,9 @@ import type { Log } from '../../kernel/log.ts';
 import { formatUnits } from '../../kernel/money.ts';
 import { accountName, type Chart } from '../../ledger/accounts.ts';
 import { emit, type NewEvent } from '../../outbox/emit.ts';
-import { needsQuote, toCall, type WordOf } from './calls.ts';
+import { type MayCall, needsQuote, toCall, type WordOf } from './calls.ts';
 import { BATCH_SUBJECT, batchCreatedEvent } from './batch-view.ts';
-import { AGAIN_AFTER_MS, BATCH_PAYOUTS_MAX } from './limits.ts';
+import { AGAIN_AFTER_MS, BATCH_PAYOUTS_MAX, LOOKED_AGAIN_MS } from './limits.ts';
 import { minOutput, type Programme, toProgrammeView } from './programme.ts';
 import {
   type DuePool,
@@ -40,6 +40,7 @@ export interface PayoutDeps {
   readonly chart: Chart;
   readonly log: Log;
   readonly wordOf: WordOf;
+  readonly mayCall: MayCall;
 }
 
 export interface Why {
@@ -59,13 +60,24 @@ interface Draft {
 }
 
 /** Why a pool that is due has no payout, and whether time alone changes that. Money is looked at whenever there is some. */
-const TRIED_AGAIN_MS: Partial<Record<WaitReason, number>> = { INSUFFICIENT_FUNDS: 0, NO_POLICY: AGAIN_AFTER_MS };
+const TRIED_AGAIN_MS: Partial<Record<WaitReason, number>> = {
+  INSUFFICIENT_FUNDS: 0,
+  NO_POLICY: AGAIN_AFTER_MS,
+  NO_ADDRESS: LOOKED_AGAIN_MS,
+  ADDRESS_OURS: LOOKED_AGAIN_MS,
+  NO_QUOTE: LOOKED_AGAIN_MS,
+  PAUSED: LOOKED_AGAIN_MS,
+};
 
 /** Durable with the caller's commit. Locks the pools by id first. */
 export async function makePayouts(tx: Tx, deps: PayoutDeps, poolIds: readonly bigint[], why: Why): Promise<Made> {
   if (poolIds.length === 0) return { made: [], waiting: [] };
-  const pools = (await lockDuePools(tx, poolIds)).filter((one) => one.payable > 0n);
-  const programmes = await loadProgrammes(tx, [...new Set(pools.map((one) => one.programmeId))]);
+  const locked = await lockDuePools(tx, poolIds);
+  const programmes = await loadProgrammes(tx, [...new Set(locked.map((one) => one.programmeId))]);
+  // While the lock was waited for another payout may have taken it: what is left may be less than the cut pays.
+  const least = (pool: DuePool): bigint =>
+    (why.origin === 'cut' ? programmes.get(pool.programmeId)?.cutMin : null) ?? 1n;
+  const pools = locked.filter((one) => one.payable >= least(one));
   const { drafts, waiting } = await draft(tx, deps, pools, programmes, why);
   const alone = await takeAlone(
     tx,
@@ -238,14 +250,15 @@ async function draft(
     const { address } = pool;
     const policy = policies.get(`${programme.partnerId}\n${programme.assetId}`);
     const call = programme.paysBy === 'call' ? programme.call : null;
+    const least = call === null ? null : minOutput(programme, pool.payable);
     if (programme.paused) waiting.push(wait(pool, 'PAUSED'));
-    else if (policy === undefined) waiting.push(wait(pool, 'NO_POLICY'));
+    else if (policy === undefined || (call !== null && !deps.mayCall(programme.chain, call)))
+      waiting.push(wait(pool, 'NO_POLICY'));
     else if (address === null) waiting.push(wait(pool, 'NO_ADDRESS'));
     else if (own.has(`${programme.chain}:${address}`)) waiting.push(wait(pool, 'ADDRESS_OURS'));
-    else if (call !== null && needsQuote(call) && programme.quote === null) waiting.push(wait(pool, 'NO_QUOTE'));
+    else if (call !== null && needsQuote(call) && least === null) waiting.push(wait(pool, 'NO_QUOTE'));
     else {
       const id = deps.makeId('pay');
-      const least = call === null ? null : minOutput(programme, pool.payable);
       drafts.push({
         payout: {
           id,

@@ -31,10 +31,10 @@ import { payoutEvent, type StoredPayout } from './view.ts';
 export { accrue, type Accrued, type AccrualFault } from './accrue.ts';
 export { makePayoutBatches } from './batch.ts';
 export { makePayoutBatchVerbs } from './batch-verbs.ts';
-export type { WordOf } from './calls.ts';
+export type { MayCall, WordOf } from './calls.ts';
 export { cutProgramme, type CutOutcome, runCuts } from './cut.ts';
 export type { PayoutDeps } from './enqueue.ts';
-export { ACCRUALS_BYTES_MAX, ACCRUALS_MAX } from './limits.ts';
+export { ACCRUALS_BYTES_MAX, ACCRUALS_MAX, SLIPPAGE_BASIS_POINTS_MAX } from './limits.ts';
 export { putCreator, putProgramme, type TermsRequest } from './programmes.ts';
 export {
   listPayouts,

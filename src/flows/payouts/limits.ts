@@ -11,6 +11,10 @@ export const RATE_DECIMALS = 12;
 /** With these no creator's sum outgrows its column, for a million of the largest events; a larger figure is a typing error. */
 export const VOLUME_UNITS_MAX = 10n ** 30n;
 export const RATE_MAX = 10n ** 18n;
+/** The least output of any amount that there is fits in a word with it. */
+export const QUOTE_MAX = 10n ** 36n;
+/** A swap that may give less than half of what was quoted is bound by no quote; the rest is for whoever mines it. */
+export const SLIPPAGE_BASIS_POINTS_MAX = 5_000;
 export const TIERS_MAX = 20;
 /** The hour of the daily cut in the programme's time zone: no zone's clock skips it, and the day before is over everywhere in it. */
 export const CUT_HOUR = 5;
@@ -24,6 +28,8 @@ export const BATCH_PAYOUTS_MAX = 50;
 export const WAITING_POOLS = 500;
 /** A payout that moved nothing comes again after this, doubled each time; each try burns gas (case E8). */
 export const AGAIN_AFTER_MS = 60_000;
+/** What wakes a waiting pool (an address, a quote) may commit beside the pool's own reason and miss it: looked at after this at the latest. */
+export const LOOKED_AGAIN_MS = 3_600_000;
 /** In a row; after them the next daily cut tries once more a day, and people are told. */
 export const FAILURES_MAX = 3;
 /** A nonce spent by another quarantines the signer, so this many in a row means that something is very wrong. */

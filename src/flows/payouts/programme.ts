@@ -100,7 +100,9 @@ export function rewardScale(decimals: number, volumeDecimals: number): { multipl
 export function minOutput(programme: Programme, amount: bigint): bigint | null {
   if (programme.quote === null) return null;
   const kept = 10_000n - BigInt(programme.slippageBasisPoints);
-  return (amount * programme.quote * kept) / (10_000n * 10n ** BigInt(programme.decimals));
+  const least = (amount * programme.quote * kept) / (10_000n * 10n ** BigInt(programme.decimals));
+  // A least output of nothing binds nobody.
+  return least > 0n ? least : 1n;
 }
 
 export interface ProgrammeView {

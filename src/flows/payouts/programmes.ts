@@ -7,7 +7,7 @@ import { lengthPrefixed } from '../../kernel/ids.ts';
 import { formatUnits, parseAmount } from '../../kernel/money.ts';
 import { needsQuote, templateFault } from './calls.ts';
 import type { PayoutDeps } from './enqueue.ts';
-import { CUT_HOUR, RATE_DECIMALS, RATE_MAX, TIERS_MAX } from './limits.ts';
+import { CUT_HOUR, QUOTE_MAX, RATE_DECIMALS, RATE_MAX, SLIPPAGE_BASIS_POINTS_MAX, TIERS_MAX } from './limits.ts';
 import { type CallTemplate, type PaysBy, type Programme, rewardScale, type Terms } from './programme.ts';
 import { ensureCreators, loadNamed, loadProgrammes } from './store.ts';
 
@@ -33,7 +33,8 @@ export interface PaidAsset {
   readonly decimals: number;
 }
 
-const IS_COIN = `select a.contract is null as is_coin
+// The cut's hour is the database's: a zone that only one of the two clocks knows, or reads the other way round ("+05"), is none.
+const TOLD = `select a.contract is null as is_coin, a.chain, exists (select 1 from pg_timezone_names z where z.name = $2) as is_zone
 from payonce.assets a
 where a.id = $1`;
 
@@ -72,8 +73,18 @@ export async function putProgramme(
   asset: PaidAsset,
   request: TermsRequest,
 ): Promise<{ readonly outcome: 'made' | 'changed' | 'same'; readonly programme: Programme }> {
-  const [row] = (await deps.pool.query<{ is_coin: boolean }>(IS_COIN, [asset.id])).rows;
-  const terms = readTerms(asset, request, row?.is_coin === true);
+  const [row] = (
+    await deps.pool.query<{ is_coin: boolean; is_zone: boolean; chain: string }>(TOLD, [
+      asset.id,
+      request.time_zone ?? 'UTC',
+    ])
+  ).rows;
+  const { call, pays_by: paysBy } = request;
+  const terms = readTerms(asset, request, {
+    isCoin: row?.is_coin === true,
+    isZone: row?.is_zone === true,
+    mayCall: call === undefined || paysBy !== 'call' || deps.mayCall(row?.chain ?? '', call),
+  });
   return deps.pool.tx('programme', async (tx) => {
     const before = (await lockNamed(tx, partnerId, name)) ?? (await make(tx, deps, partnerId, name, asset, terms));
     if ('made' in before) return { outcome: 'made', programme: before.made };
@@ -156,7 +167,11 @@ function sameTerms(known: Programme, terms: Terms): boolean {
   return text(known) === text(terms);
 }
 
-function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Terms {
+function readTerms(
+  asset: PaidAsset,
+  request: TermsRequest,
+  { isCoin, isZone, mayCall }: { readonly isCoin: boolean; readonly isZone: boolean; readonly mayCall: boolean },
+): Terms {
   const faults: FieldFault[] = [];
   const volumeDecimals = request.volume_decimals ?? asset.decimals;
   const units = (pointer: string, text: string, decimals: number, least: bigint): bigint => {
@@ -164,6 +179,11 @@ function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Te
     if (parsed.ok && parsed.units >= least) return parsed.units;
     faults.push({ pointer, got: text, expected: parsed.ok ? 'more than zero' : parsed.expected });
     return least;
+  };
+  const readQuote = (text: string): bigint => {
+    const read = units('/quote', text, 0, 1n);
+    if (read > QUOTE_MAX) faults.push({ pointer: '/quote', got: text, expected: `at most ${QUOTE_MAX}` });
+    return read;
   };
   const { rate, tiers, call = null, quote, pays_by: paysBy = 'transfer' } = request;
   if ((rate === undefined) === (tiers === undefined))
@@ -195,7 +215,7 @@ function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Te
       });
   }
   const timeZone = request.time_zone ?? 'UTC';
-  if (!isZone(timeZone))
+  if (!isZone || !isHostZone(timeZone))
     faults.push({ pointer: '/time_zone', got: timeZone, expected: 'an IANA name such as "Asia/Seoul"' });
   if ((paysBy === 'transfer') !== (call === null))
     faults.push({
@@ -204,6 +224,19 @@ function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Te
       expected: paysBy === 'transfer' ? 'nothing: "pays_by" is transfer' : `the contract, since "pays_by" is ${paysBy}`,
     });
   faults.push(...callFaults(isCoin, paysBy, call, quote));
+  if (!mayCall)
+    faults.push({
+      pointer: '/call',
+      got: `${call?.data.slice(0, 80) ?? ''} to ${call?.to ?? ''}`,
+      expected: 'a call that the people who run this system allow: ask them for exactly this to, data and value',
+    });
+  const slippageBasisPoints = request.slippage_basis_points ?? 0;
+  if (slippageBasisPoints > SLIPPAGE_BASIS_POINTS_MAX)
+    faults.push({
+      pointer: '/slippage_basis_points',
+      got: String(slippageBasisPoints),
+      expected: `at most ${SLIPPAGE_BASIS_POINTS_MAX}`,
+    });
   const terms: Terms = {
     volumeDecimals,
     tierFrom: steps.map((one) => one.from),
@@ -214,8 +247,8 @@ function readTerms(asset: PaidAsset, request: TermsRequest, isCoin: boolean): Te
     timeZone,
     paysBy,
     call,
-    quote: quote === undefined ? null : units('/quote', quote, 0, 1n),
-    slippageBasisPoints: request.slippage_basis_points ?? 0,
+    quote: quote === undefined ? null : readQuote(quote),
+    slippageBasisPoints,
     paused: request.paused ?? false,
   };
   const [first] = faults;
@@ -245,7 +278,7 @@ function callFaults(
   return faults;
 }
 
-function isZone(timeZone: string): boolean {
+function isHostZone(timeZone: string): boolean {
   try {
     new Intl.DateTimeFormat('en', { timeZone }).format(0);
     return /^[A-Za-z0-9_+/-]{1,60}$/.test(timeZone);

@@ -195,6 +195,11 @@ export async function loadDigests(
   return new Map(rows.map((row) => [row.source_id, row.digest]));
 }
 
+const LOCK_DUE = `select p.id
+from payonce.pools p
+where p.id = any ($1::bigint[])
+order by p.id
+for no key update`;
 const DUE_POOLS = `select p.id, p.programme_id, p.creator_id, c.external_id, p.payouts + 1 as ordinal, p.payable, p.volume - p.volume_taken as volume,
        (p.free + int8multirange(int8range(p.cut_seq, p.seq, '(]')))::text as consumed, p.failures,
        (select d.address from payonce.creator_addresses d
@@ -204,8 +209,7 @@ join payonce.programmes o on o.id = p.programme_id
 join payonce.assets a on a.id = o.asset_id
 join payonce.creators c on c.id = p.creator_id
 where p.id = any ($1::bigint[])
-order by p.id
-for no key update of p`;
+order by p.id`;
 
 export interface DuePool {
   readonly id: bigint;
@@ -220,7 +224,9 @@ export interface DuePool {
   readonly address: string | null;
 }
 
+/** Locked before it is read: what a statement that waited for the lock joins to a pool is as old as the statement. */
 export async function lockDuePools(tx: Tx, ids: readonly bigint[]): Promise<DuePool[]> {
+  await tx.query(LOCK_DUE, [ids]);
   return (await tx.query(DUE_POOLS, [ids])).rows.map((row: Row) => ({
     id: toUnits(row['id'], 'pools.id'),
     programmeId: toText(row['programme_id'], 'pools.programme_id'),
