@@ -16,6 +16,7 @@ import { LEDGER } from './ledger.ts';
 import { SENT_TO_MANY } from './multi-send.ts';
 import { OUTSIDE } from './outside.ts';
 import { P2P } from './p2p.ts';
+import { PAID_OUT } from './payouts.ts';
 import { REALIZED } from './realizations.ts';
 import { SCHEMA } from './schema.ts';
 import { BOUGHT } from './supplies.ts';
@@ -37,4 +38,5 @@ export const GUARDS: Guard[] = [
   ...TRADED,
   ...P2P,
   ...SENT_TO_MANY,
+  ...PAID_OUT,
 ];
