@@ -104,7 +104,7 @@ export const PAID_OUT: PlacedGuard[] = [
     find: '  await tx.query(LOCK_DUE, [ids]);\n  return (await tx.query(DUE_POOLS, [ids]))',
     replace: '  return (await tx.query(`${DUE_POOLS} for no key update of p`, [ids]))',
     test: ATTACKED,
-    title: /what a cut waited for is read after the wait/,
+    title: /a cut that waited for a creator pays to the address/,
     expect: /old/,
   },
   {
@@ -113,8 +113,8 @@ export const PAID_OUT: PlacedGuard[] = [
     find: "(why.origin === 'cut' ? programmes.get(pool.programmeId)?.cutMin : null) ?? 1n",
     replace: "(why.origin === 'again' ? programmes.get(pool.programmeId)?.cutMin : null) ?? 1n",
     test: ATTACKED,
-    title: /what a cut waited for is read after the wait/,
-    expect: /less than the least amount/,
+    title: /a cut that waited for a creator pays nothing/,
+    expect: /it is less/,
   },
   {
     name: 'payouts: a zone that the database does not know stops nobody’s cut (P6)',
