@@ -8,7 +8,7 @@ import { BUYER, makeP2pScene, ONE, openMarket, SELLER } from '../support/p2p-sce
 
 const HOUR_MS = 3_600_000;
 
-test('a seller’s order never gives more than its amount, nor a leg without the claim that stands, whoever asks (req M16, inv M1, M3)', async () => {
+test('a seller’s order never gives more than its amount, nor a leg without the claim that stands, whoever asks (inv M1, M3)', async () => {
   const scene = await makeP2pScene({ routes: [] });
   const { pool } = scene.world;
   const sold = await scene.sell({ amount: 10n * ONE });
