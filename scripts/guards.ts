@@ -47,7 +47,8 @@ function environmentFor(file: string | undefined): NodeJS.ProcessEnv {
   const own = file?.startsWith('migrations/') === true;
   const server = own ? undefined : (sharedServer?.url ?? process.env[SERVER_VARIABLE]);
   // Inside another test run node's runner would take this one for a part of that.
-  return { ...process.env, [SERVER_VARIABLE]: server, NODE_TEST_CONTEXT: undefined };
+  const cache = join(root, 'node_modules/.cache/node');
+  return { NODE_COMPILE_CACHE: cache, ...process.env, [SERVER_VARIABLE]: server, NODE_TEST_CONTEXT: undefined };
 }
 
 async function runTests(folder: string, file: string, titles: RegExp[], mutated?: string): Promise<TestRun> {
