@@ -287,7 +287,7 @@ function legRoutes(app: Routes, deps: ApiDeps, tags: string[]): void {
         case 'already':
           return { id, outcome: 'already_settled' };
         case 'not_found':
-          throw new PayonceError('PO_NOT_FOUND');
+          throw legNotFound('seller');
         case 'differs':
           throw new PayonceError('PO_PAYMENT_DIFFERS', {
             pointer: '/fiat_amount',
@@ -314,7 +314,7 @@ function legRoutes(app: Routes, deps: ApiDeps, tags: string[]): void {
     async (request) => {
       const { id } = request.params;
       const said = await markPaid(pool, engine, { partnerId: callerOf(request).partnerId, legId: id });
-      return answerLeg(id, said, { marked: 'marked' });
+      return answerLeg(id, said, 'buyer', { marked: 'marked' });
     },
   );
 
@@ -333,7 +333,7 @@ function legRoutes(app: Routes, deps: ApiDeps, tags: string[]): void {
       const { id } = request.params;
       const { partnerId } = callerOf(request);
       const said = await disputeLeg(pool, engine, { partnerId, legId: id, reason: request.body.reason });
-      return answerLeg(id, said, { disputed: 'disputed' });
+      return answerLeg(id, said, 'either', { disputed: 'disputed' });
     },
   );
 
@@ -352,17 +352,26 @@ function legRoutes(app: Routes, deps: ApiDeps, tags: string[]): void {
       const { id } = request.params;
       const said = await cancelLeg(engine, callerOf(request).partnerId, id);
       nudge(deps);
-      return answerLeg(id, said, { cancelled: 'cancelled', asked: 'cancel_asked' });
+      return answerLeg(id, said, 'buyer', { cancelled: 'cancelled', asked: 'cancel_asked' });
     },
   );
+}
+
+type Side = 'buyer' | 'seller' | 'either';
+
+/** The same words whether the leg is there or not: whoever sees it on the other side reads why its verb is refused. */
+function legNotFound(side: Side): PayonceError {
+  const whose = side === 'either' ? 'you are on no side of one' : `you are not the ${side}’s partner of one`;
+  return new PayonceError('PO_NOT_FOUND', { detail: `There is no leg with this id, or ${whose}; nothing was changed` });
 }
 
 function answerLeg<Said extends string>(
   id: string,
   said: Said | 'not_found' | { readonly ended: string },
+  side: Side,
   outcomes: Readonly<Record<Exclude<Said, 'not_found'>, string>>,
 ): { id: string; outcome: string } {
-  if (said === 'not_found') throw new PayonceError('PO_NOT_FOUND');
+  if (said === 'not_found') throw legNotFound(side);
   if (typeof said === 'object') throw legEnded(id, said.ended);
   return { id, outcome: outcomes[said as Exclude<Said, 'not_found'>] };
 }
