@@ -62,8 +62,8 @@ export const REALIZED: PlacedGuard[] = [
   },
   {
     name: 'realization: days lie end to end (database)',
-    file: 'migrations/0015_realizations.sql',
-    find: 'if new.after_seq <> coalesce(last.to_seq, 0) or new.business_date <= last.business_date then',
+    file: 'migrations/0026_realization_days_order.sql',
+    find: 'if new.after_seq <> coalesce(last.to_seq, 0) then',
     replace: 'if false then',
     test: NIGHTS,
     title: /the database refuses a second realization of a period/,
