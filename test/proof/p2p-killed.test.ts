@@ -12,7 +12,7 @@ import { BUYER, ONE, PRICE, SELLER } from '../support/p2p-scene.ts';
 import type { Worker } from '../support/processes.ts';
 
 /** Issue 5 shows it with 10,000 (`PAYONCE_TEST_ORDERS=10000`); a run of everything is sized to fit. */
-const ORDERS = Number(process.env['PAYONCE_TEST_ORDERS'] ?? '4000');
+const ORDERS = Number(process.env['PAYONCE_TEST_ORDERS'] ?? '2000');
 const BATCH = 250;
 const MATCHERS = 4;
 const KILL_EVERY_MS = 1_500;
