@@ -143,4 +143,13 @@ export const PAID_OUT: PlacedGuard[] = [
     title: /no programme asks of a contract what the operators did not allow/,
     expect: /allowed no more/,
   },
+  {
+    name: 'payouts: what operators allow is allowed to the letter (P8)',
+    file: 'src/main/wire-chains.ts',
+    find: 'JSON.stringify([chain, to, data.toLowerCase(), value]);',
+    replace: 'JSON.stringify([chain, to, value]) + data.slice(0, 2);',
+    test: 'test/flows/payouts-allowed-calls.test.ts',
+    title: /only with the chain, contract, data and value/,
+    expect: /creator|true !== false/,
+  },
 ];
